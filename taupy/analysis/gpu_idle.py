@@ -176,6 +176,9 @@ def _work(
     import numpy as np
 
     columns = [array("q") for _ in range(7)]
+    add_begin, add_end, add_kind, add_stream, add_number, add_slow, add_name = (
+        column.append for column in columns
+    )
     names: dict[str, int] = {}
     timed = 0
     for measured in threads:
@@ -190,9 +193,13 @@ def _work(
             of_row = kinds.of(row, kind)
             number = _NONE if correlation is None else correlation
             is_slow = of_row.pageable or (slow and kind == "copy" and number in pageable)
-            values = begin, end, of_row.kind, stream, number, is_slow, of_row.name
-            for column, value in zip(columns, values, strict=True):
-                column.append(value)
+            add_begin(begin)
+            add_end(end)
+            add_kind(of_row.kind)
+            add_stream(stream)
+            add_number(number)
+            add_slow(is_slow)
+            add_name(of_row.name)
     if not timed or len(columns[0]) != timed:
         return None
     arrays = [np.frombuffer(column, dtype=np.int64) for column in columns]

@@ -159,10 +159,13 @@ class Statistics:
 
     def add(self, value: float, count: int = 1, limits: tuple[float, float] | None = None) -> None:
         """Add a value, or the mean of `count` values between these limits."""
-        least, largest = limits or (value, value)
+        least, largest = (value, value) if limits is None else limits
         self.count += count
-        self.minimum = min(self.minimum, least)
-        self.maximum = max(self.maximum, largest)
+        # Not min() and max(): a trace has a value for each allocation of memory.
+        if least < self.minimum:
+            self.minimum = least
+        if largest > self.maximum:
+            self.maximum = largest
         self.total += value * count
         self.squares += float(value) * value * count
 

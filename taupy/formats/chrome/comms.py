@@ -23,6 +23,7 @@ from taupy.model.streams import Owner
 
 CALL: Final = "record_param_comms"
 _NAME: Final = "Collective name"
+_BACKENDS: Final = ("gloo:", "mpi:", "ucc:")
 _RANGE: Final = re.compile(r"(gloo|mpi|ucc):(\w+)")
 _STEP: Final = re.compile(r"ProfilerStep#(\d{1,15})")
 _SIZES: Final = {
@@ -55,7 +56,7 @@ class Comms:
         elif name.startswith("ProfilerStep#"):
             if match := _STEP.fullmatch(name):
                 self._steps.setdefault(key, []).append((int(match[1]) + 1, start, duration))
-        elif ":" in name and (match := _RANGE.fullmatch(name)):
+        elif name.startswith(_BACKENDS) and (match := _RANGE.fullmatch(name)):
             id = values.integer(args.get("External id"))
             self._ranges.append((start, duration, id, match[1], match[2]))
             if id is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from array import array
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Protocol
 
@@ -47,7 +48,7 @@ class Host(Protocol):
 
     def home(self, device: int | None = None) -> int: ...
 
-    def note_launch(self, device: int, code: int) -> None: ...
+    def note_launches(self, device: int, code: int, count: int) -> None: ...
 
     def code_of_frame(self, frame: int) -> int: ...
 
@@ -107,7 +108,7 @@ class GpuSlices:
         correlation = values.integer(args.get("correlation"))
         operator = values.integer(args.get("External id", args.get("external id")))
         moved = values.integer(args.get("bytes", args.get("Bytes", args.get("size"))))
-        config = _config(kind, name, args)
+        config = _configured(kind, name, args)
         key = (name, kind, *config)
         place = self._places.get(key)
         if place is None:
@@ -181,27 +182,30 @@ class GpuSlices:
         lost = sum(1 for code in codes if code == NOWHERE)
         if lost:
             self.notes.append(f"{lost} GPU activities have no launching call")
-        for code, stream in zip(codes, self._stream, strict=True):
+        launches = Counter(zip(codes, self._stream, strict=True))
+        for (code, stream), count in launches.items():
             if code != NOWHERE:
-                host.note_launch(stream >> 40, code)
+                host.note_launches(stream >> 40, code, count)
         if capture is not None:
             self._adopt(capture, codes, timers, host)
         home = {device: host.home(device) for device in {code >> 40 for code in self._stream}}
         streams = self._streams(codes, host, home, header.base_ns or 0)
         capability = {device: header.compute_capability(device) for device in home}
-        places: dict[tuple[int, int, int, int], int] = {}
+        places: dict[tuple[int, int, int], tuple[StreamRecords, int]] = {}
         columns = zip(self._stream, self._start, self._duration, self._work, self._correlation,
                       self._bytes, codes, strict=True)  # fmt: skip
         has_inputs = host.has_inputs
         for stream, start, duration, work, correlation, moved, code in columns:
-            node = host.node_of_code(code) if code != NOWHERE else home[stream >> 40]
-            records = streams[node, stream]
-            key = (node, stream, code, work)
-            place = places.get(key)
-            if place is None:
+            key = (stream, code, work)
+            target = places.get(key)
+            if target is None:
+                node = host.node_of_code(code) if code != NOWHERE else home[stream >> 40]
+                records = streams[node, stream]
                 launched = self._works[work]
                 fits = fitted(launched.configuration, capability[stream >> 40])
-                place = places[key] = records.place(code, launched._replace(configuration=fits))
+                place = records.place(code, launched._replace(configuration=fits))
+                target = places[key] = records, place
+            records, place = target
             records.add(place, start, start + duration, correlation, moved)
             if has_inputs and code >= 0:
                 host.ran(code, correlation, duration)
@@ -315,7 +319,7 @@ class GpuSlices:
     ) -> dict[tuple[int, int], StreamRecords]:
         streams_of = {
             (home[stream >> 40] if code == NOWHERE else host.node_of_code(code), stream)
-            for code, stream in zip(codes, self._stream, strict=True)
+            for code, stream in dict.fromkeys(zip(codes, self._stream, strict=True))
         }
         streams = {}
         numbers: dict[tuple[int, int], int] = {}
@@ -339,25 +343,27 @@ def _stream_code(device: int | None, stream: int | None) -> int:
     return device << 40 | (stream + 1)
 
 
-def _config(kind: ActivityKind, name: str, args: dict[str, Any]) -> tuple[Any, ...]:
-    """A kernel's `Configuration`; a copy's direction."""
+def _configured(kind: ActivityKind, name: str, args: dict[str, Any]) -> tuple[Any, ...]:
+    """A kernel's grid, block, registers and bytes of shared memory; a copy's direction."""
     if kind == "copy":
         return (values.direction(name, args),)
     if kind != "kernel":
         return ()
-    return Configuration(
-        grid=values.extent(args.get("grid")),
-        block=values.extent(args.get("block")),
-        registers=values.integer(args.get("registers per thread")),
-        # The trace has the sum of static and dynamic shared memory only.
-        shared_dynamic_bytes=values.integer(args.get("shared memory")),
+    return (
+        values.extent(args.get("grid")),
+        values.extent(args.get("block")),
+        values.integer(args.get("registers per thread")),
+        values.integer(args.get("shared memory")),
     )
 
 
 def _work(name: str, kind: ActivityKind, config: tuple[Any, ...]) -> Work:
     timer = values.gpu_timer(name, kind)
     if kind == "kernel":
-        return Work(timer, kind, Configuration(*config))
+        grid, block, registers, shared = config
+        # The trace has the sum of static and dynamic shared memory only.
+        configuration = Configuration(grid, block, registers, shared_dynamic_bytes=shared)
+        return Work(timer, kind, configuration)
     if kind == "copy":
         (way,) = config
         if not name.startswith("Memcpy"):

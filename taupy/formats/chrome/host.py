@@ -8,7 +8,7 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import repeat
 from types import MappingProxyType
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from taupy.analysis.gpu_idle import HostSlices
 from taupy.formats import limits
@@ -23,6 +23,9 @@ from taupy.model.profile import Thread, ThreadProfile, UserEvent
 from taupy.model.progress import Progress
 from taupy.model.streams import Owner
 
+if TYPE_CHECKING:
+    from taupy.analysis.gpu_idle import Column
+
 BEGIN: Final = -1
 END: Final = -2
 MARK: Final = -3
@@ -32,7 +35,7 @@ _CODE_BITS: Final = 40
 _FRAMES: Final = -2
 """This and smaller codes are rows of the tree of stack frames."""
 
-_BLOCK: Final = 1 << 16
+_BLOCK: Final = 1 << 14
 
 _NO_FRAMES: Final = array("q", [-1])
 _SIGNATURE_BITS: Final = 24
@@ -53,10 +56,12 @@ class Slices:
         self.timer = array("i")
         self.link = array("q")  # 2 * correlation + 1, 2 * External id, -1 for neither
         self.frame = array("q")  # of the slices up to the last one that has a frame
-        self.about = array("q")  # the same of what operators tell, see `tell`
+        self.about = array("q")  # the same for facts of operators, see `packed`; 0: none
         self.has_pairs = False
 
-    def append(self, start: int, duration: int, timer: int, link: int, frame: int) -> None:
+    def append(
+        self, start: int, duration: int, timer: int, link: int, frame: int, about: int = 0
+    ) -> None:
         self.start.append(start)
         self.duration.append(duration)
         self.timer.append(timer)
@@ -64,17 +69,10 @@ class Slices:
         if frame >= 0:
             self.frame.extend([-1] * (len(self.start) - 1 - len(self.frame)))
             self.frame.append(frame)
-
-    def tell(self, signature: int, sequence: int) -> None:
-        """Say what is known of the last slice, an operator: the number of its signature; twice its
-        sequence number, and 1 more in a backward pass. -1 for what is not known."""
-        self.put_about((sequence + 1) << _SIGNATURE_BITS | (signature + 1))
-
-    def put_about(self, packed: int) -> None:
-        about = self.about
-        if lacking := len(self.start) - 1 - len(about):
-            about.extend([0] * lacking)
-        about.append(packed)
+        if about:
+            if lacking := len(self.start) - 1 - len(self.about):
+                self.about.extend([0] * lacking)
+            self.about.append(about)
 
     def has_links(self) -> bool:
         """Whether anything may refer to one of the slices."""
@@ -84,6 +82,15 @@ class Slices:
 
     def frame_of(self, at: int) -> int:
         return self.frame[at] if at < len(self.frame) else -1
+
+    def about_of(self, at: int) -> int:
+        return self.about[at] if at < len(self.about) else 0
+
+
+def packed(signature: int, sequence: int) -> int:
+    """Facts of an operator as one integer: the number of its signature; twice its sequence
+    number, and 1 more in a backward pass. -1 for what is not known."""
+    return (sequence + 1) << _SIGNATURE_BITS | (signature + 1)
 
 
 class Context(NamedTuple):
@@ -193,9 +200,9 @@ class Host:
         first = [*launching, *(key[0] for key in self._keys), None]
         return self.node(first[0])
 
-    def note_launch(self, device: int, code: int) -> None:
-        """Note that work of a device was launched by this call."""
-        self._devices_of.setdefault(device, Counter())[self.node_of_code(code)] += 1
+    def note_launches(self, device: int, code: int, count: int) -> None:
+        """Note how much work of a device was launched by calls with this code."""
+        self._devices_of.setdefault(device, Counter())[self.node_of_code(code)] += count
 
     def node_of_code(self, code: int) -> int:
         return self.home() if code <= _FRAMES else self.node(self._keys[code >> _CODE_BITS][0])
@@ -205,24 +212,19 @@ class Host:
     ) -> None:
         timeline = Timeline(0, self._slack_ns)
         base = len(self._timelines) << _CODE_BITS
-        number = 0
-        launching = False
-        first, last = None, 0
-        anything = False
+        launching = anything = False
         place, codes = timeline.place, self.codes
         process = self._processes.get(self._process_of.get(key[0], key[0]), 0)
         starts = self.starts if self.is_shared else None
-        kept, base_ns = HostSlices() if self._has_work else None, self._base_ns
-        if kept is not None:
-            keep_begin, keep_end = kept.begin.append, kept.end.append
-            keep_row, keep_correlation = kept.row.append, kept.correlation.append
+        kept = HostSlices() if self._has_work else None
         stacks = self._frames.of
         inputs, operator_timers = self._inputs or None, self._operator_timers
         self._inputs.begin_thread()
         modules = self._modules or None
         self._modules.begin_thread(self._process_of.get(key[0], key[0]))
-        for start, duration, timer, link, frame, about in self._ordered(slices):
-            number += 1
+        launching_timers = self._launching_timers
+        keep_row = None if kept is None else kept.row.append
+        for start, duration, timer, link, frame, about in self._ordered(slices, kept, progress):
             if duration == MARK:
                 if marks:
                     self._put(self.arrows, link, base | timeline.here(start), key[0])
@@ -236,11 +238,8 @@ class Host:
                     sequence = (about >> _SIGNATURE_BITS) - 1
                     above = modules.above(start, end, timer, sequence) or above
                 code = place(start, end, timer, above)
-            if kept is not None:
-                keep_begin(base_ns + start)
-                keep_end(base_ns + end)
+            if keep_row is not None:
                 keep_row(code)
-                keep_correlation(link >> 1 if link >= 0 and link & 1 else -1)
             if inputs is not None and timer in operator_timers:
                 inputs.operator(start, end, base | code, (about & _SIGNATURES) - 1)
             if link >= 0:
@@ -248,7 +247,7 @@ class Host:
                     launching = True
                     if inputs is not None:
                         inputs.call(start, process, link >> 1)
-                    if timer in self._launching_timers:
+                    if timer in launching_timers:
                         self.launches.append((start, base | code))
                     codes.note(process, link >> 1, base | code)
                     if starts is not None:
@@ -256,11 +255,6 @@ class Host:
                 elif wanted and link >> 1 in wanted:
                     self._put(self.operators, link >> 1, base | code, key[0])
             anything = True
-            if start or end:  # 0 and 0: not timed
-                first = start if first is None else min(first, start)
-                last = max(last, end)
-            if not number & 0x3FFF:
-                progress.advance(0x4000)
         if launching:
             self._launching.add(key[0])
         if not anything:
@@ -270,9 +264,6 @@ class Host:
         self._kept.append(kept)
         timeline.finish()
         self.notes += overlaps(timeline)
-        if first is not None:
-            span = self.span or (first, last)
-            self.span = (min(span[0], first), max(span[1], last))
 
     def _put(self, table: dict[int, int], id: int, code: int, pid: Hashable) -> None:
         """Note what has this id; nowhere if something of another process has it."""
@@ -283,8 +274,14 @@ class Host:
                 code = NOWHERE
         table[id] = code
 
-    def _ordered(self, slices: Slices) -> Iterator[tuple[int, int, int, int, int, int]]:
-        """Slices by start, longest first; each begin is joined with its end."""
+    def _ordered(
+        self, slices: Slices, kept: HostSlices | None, progress: Progress
+    ) -> Iterator[tuple[int, int, int, int, int, int]]:
+        """Slices by start, longest first; each begin is joined with its end.
+
+        What does not depend on call paths is noted for many slices at once: the span, and in
+        `kept` the times and correlations.
+        """
         import numpy
 
         if slices.has_pairs:
@@ -303,15 +300,36 @@ class Host:
         no_frames, nothing = repeat(-1), repeat(0)
         for at in range(0, len(order), _BLOCK):
             block = order[at : at + _BLOCK]
+            starts, durations, links = start[block], duration[block], link[block]
+            self._note_times(starts, durations, links, kept)
             yield from zip(
-                start[block].tolist(),
-                duration[block].tolist(),
+                starts.tolist(),
+                durations.tolist(),
                 timer[block].tolist(),
-                link[block].tolist(),
+                links.tolist(),
                 frame[block].tolist() if slices.frame else no_frames,
                 about[block].tolist() if slices.about else nothing,
                 strict=False,
             )
+            progress.advance(len(block))
+
+    def _note_times(
+        self, starts: Column, durations: Column, links: Column, kept: HostSlices | None
+    ) -> None:
+        """Extend the span by slices in order of their start, and keep their times."""
+        is_slice = durations != MARK
+        begins, links = starts[is_slice], links[is_slice]
+        ends = begins + durations[is_slice]
+        if kept is not None:
+            kept.begin.frombytes((begins + self._base_ns).tobytes())
+            kept.end.frombytes((ends + self._base_ns).tobytes())
+            links[(links < 0) | (links & 1 == 0)] = -1
+            kept.correlation.frombytes((links >> 1).tobytes())
+        is_timed = (begins != 0) | (ends != 0)
+        if is_timed.any():
+            first, last = int(begins[is_timed][0]), max(int(ends[is_timed].max()), 0)
+            span = self.span or (first, last)
+            self.span = (min(span[0], first), max(span[1], last))
 
     def _join_pairs(self, slices: Slices) -> None:
         """Match begins and ends like brackets; events are in time order, then in file order."""
@@ -343,9 +361,8 @@ class Host:
                     slices.timer[at],
                     slices.link[at],
                     slices.frame_of(at),
+                    slices.about_of(at),
                 )
-                if at < len(slices.about):
-                    joined.put_about(slices.about[at])
         slices.start, slices.duration = joined.start, joined.duration
         slices.timer, slices.link, slices.frame = joined.timer, joined.link, joined.frame
         slices.about = joined.about

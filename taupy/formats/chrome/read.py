@@ -21,7 +21,7 @@ from taupy.formats.chrome.counters import LAUNCH, KernelCounters
 from taupy.formats.chrome.frames import StackFrames
 from taupy.formats.chrome.gpu import GpuSlices
 from taupy.formats.chrome.header import Header, describe
-from taupy.formats.chrome.host import BEGIN, END, MARK, Context, Host, Slices, ThreadKey
+from taupy.formats.chrome.host import BEGIN, END, MARK, Context, Host, Slices, ThreadKey, packed
 from taupy.formats.chrome.modules import backward_timer
 from taupy.formats.gpu_records import root_timer
 from taupy.formats.json_events import Events
@@ -108,7 +108,8 @@ class TraceReader:
         name = name if isinstance(name, str) else "(unnamed)"
         args = event.get("args")
         args = args if isinstance(args, dict) else {}
-        gpu = values.device_work(category.lower(), name)
+        kind = category.lower()
+        gpu = values.device_work(kind, name)
         if gpu == "sync":
             self.gpu.add_wait(name, duration, args)
             return
@@ -116,28 +117,30 @@ class TraceReader:
             self.gpu.add(event, name, gpu, start, duration, args)
             self._comms.kernel(start, duration, args)
             return
-        if category.lower() == values.KERNEL_COUNTERS:
+        if kind == values.KERNEL_COUNTERS:
             self._counted.add(event, name, start, args)
             return
-        if category.lower() in values.LEFT_OUT:
+        if kind in values.LEFT_OUT:
             self._leave_out(f"slices of the category {category}")
             return
-        link = -1
+        link, about = -1, 0
         if args:
-            number = values.integer(args.get("correlation"))
-            if number is not None and category.lower() in values.API_CATEGORIES:
+            number = None
+            if kind in values.API_CATEGORIES:
+                number = values.integer(args.get("correlation"))
+            if number is not None:
                 link = 2 * number + 1
             elif (number := values.integer(args.get("External id"))) is not None:
                 link = 2 * number
-        slices = self._append(event, start, duration, self._place(name, category), link)
-        if slices is not None:
             if "Input Dims" in args or "Sequence number" in args or "Input dims" in args:
-                self._tell(slices, args)
+                about = self._about(args)
+        place = self._place(name, category)
+        if self._append(event, start, duration, place, link, about) is not None:
             key = (event.get("pid"), event.get("tid"))
             self._comms.host_slice(key, name, start, duration, args)
 
-    def _tell(self, slices: Slices, args: dict[str, Any]) -> None:
-        """Note what a slice reports of an operator."""
+    def _about(self, args: dict[str, Any]) -> int:
+        """What a slice reports of an operator, packed; 0 for nothing."""
         sizes = args.get("Input Dims") or args.get("Input dims")
         number = args.get("Sequence number")
         signature = self._signature(sizes, args.get("Input type")) if sizes else UNKNOWN
@@ -146,7 +149,7 @@ class TraceReader:
             is_backward = bool(args.get("Fwd thread id"))
             self._has_backward |= is_backward
             sequence = 2 * number + is_backward
-        slices.tell(signature if signature < _MOST_SIGNATURES else UNKNOWN, sequence)
+        return packed(signature if signature < _MOST_SIGNATURES else UNKNOWN, sequence)
 
     def _signature(self, sizes: Any, types: Any) -> int:
         """The number of an operator's signature."""
@@ -259,7 +262,13 @@ class TraceReader:
             self._thread_names[pid, tid] = str(args.get("name"))[:1000]
 
     def _append(
-        self, event: dict[str, Any], start: int, duration: int, timer: int, link: int
+        self,
+        event: dict[str, Any],
+        start: int,
+        duration: int,
+        timer: int,
+        link: int,
+        about: int = 0,
     ) -> Slices | None:
         key = (event.get("pid"), event.get("tid"))
         try:
@@ -270,7 +279,7 @@ class TraceReader:
         if slices is None:
             slices = self._threads[key] = Slices(len(self._threads))
         frame = values.integer(event["sf"]) if "sf" in event else None
-        slices.append(start, duration, timer, link, -1 if frame is None else frame)
+        slices.append(start, duration, timer, link, -1 if frame is None else frame, about)
         return slices
 
     def _time(self, value: Any) -> int | None:

@@ -74,10 +74,9 @@ def nanoseconds(value: Any) -> int | None:
         stamp = value * 1000
     elif isinstance(value, str):
         whole, _, part = value.partition(".")
-        if whole.isdigit() and (part.isdigit() or not part) and len(part) <= 3 and part.isascii():
-            stamp = (
-                int(whole) * 1000 + int((part + "000")[:3]) if len(whole) < 20 else limits.STAMP_NS
-            )
+        digits = whole + part.ljust(3, "0")
+        if whole and len(part) <= 3 and len(digits) < 23 and digits.isdigit() and digits.isascii():
+            stamp = int(digits)
         else:
             try:
                 exact = Decimal(value)
@@ -114,7 +113,7 @@ def real(value: Any) -> float | None:
 def extent(value: Any) -> tuple[int, int, int] | None:
     """The extent of a grid or block, such as `[8, 1, 1]`; None if it is invalid."""
     if isinstance(value, list) and len(value) == 3:
-        x, y, z = (integer(axis) for axis in value)
+        x, y, z = map(integer, value)
         if x is not None and y is not None and z is not None:
             return x, y, z
     return None
