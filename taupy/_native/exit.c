@@ -26,7 +26,7 @@
 #define STORER_CPU_S_PER_MIB 4
 #define STORER_BUSY 8
 #define LOOK_MS 20
-#define STDERR_OF_STORER 3 /* commands/store.py; what else is printed there goes nowhere */
+#define STDERR_OF_STORER 3 /* commands/storer.py; what else is printed there goes nowhere */
 
 pid_t root_pid;
 char **storer_argv, **storer_env;

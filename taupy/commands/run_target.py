@@ -7,7 +7,6 @@ Python program, or not there, is refused with what to write instead. No code is 
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
 import shutil
@@ -190,7 +189,9 @@ def _missing(name: str) -> NoReturn:
         raise UsageError(
             f"there is no {name}, nor its folder; the current one is {os.getcwd()}"
         ) from None
-    near = difflib.get_close_matches(last, scripts, 1)
+    from difflib import get_close_matches  # the launcher imports nothing that it may not need
+
+    near = get_close_matches(last, scripts, 1)
     if near:
         advice = f"did you mean {os.path.join(folder, near[0])}?"
     else:

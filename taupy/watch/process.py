@@ -281,10 +281,12 @@ class Watch:
         A nap is as long as a round even if less is left: its own cost extends the pause, and ever
         shorter naps would use up the whole credit."""
         seen_ns = time.monotonic_ns()
-        until = seen_ns + INTERVAL_NS
-        while (left := until - time.monotonic_ns()) > 0:
-            time.sleep(self.until_lines(left) / 1e9)
+        left = INTERVAL_NS
+        while left > 0:
+            pause = self.until_lines(left)
+            _sleep(pause / 1e9)
             self.look_at_lines()
+            left -= pause
         before = time.thread_time_ns()
         self.take_ends(0, alive_ns=seen_ns)
         now = self.beat.beat_ns = time.monotonic_ns()
@@ -361,6 +363,11 @@ def _begin_storer(folder: Folder, is_last: bool = False) -> int:
     except (OSError, Damaged, LookupError, TypeError, AttributeError):
         pass
     return 0  # the last process's end, or the next command, is another chance
+
+
+def _sleep(seconds: float) -> None:
+    """Not `time.sleep`, which waits for a time of the clock: that may stand still (libfaketime)."""
+    select.select((), (), (), seconds)
 
 
 def _raise_limit() -> None:

@@ -256,7 +256,7 @@ def test_what_a_hard_limit_on_the_size_of_files_has_cost_is_counted(runs, native
 def test_the_storer_leaves_no_truncated_bytecode_under_such_a_limit(tmp_path):
     (tmp_path / "taupy" / "commands").mkdir(parents=True)
     lines = "".join(f"x{n} = {n}\n" for n in range(1000))
-    (tmp_path / "taupy" / "commands" / "store.py").write_text(lines + "store = print\n")
+    (tmp_path / "taupy" / "commands" / "storer.py").write_text(lines + "store = print\n")
     code = launch._STORER.format(paths=[str(tmp_path)], home=str(tmp_path))
     done = subprocess.run(
         [sys.executable, "-I", "-S", "-c", code, "stored"],

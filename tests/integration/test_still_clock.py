@@ -1,7 +1,10 @@
 """A clock that a preloaded library gives the program, as libfaketime does, is not the engine's."""
 
+import contextlib
 import shutil
 import subprocess
+import time
+from pathlib import Path
 
 import pytest
 
@@ -27,3 +30,19 @@ def test_a_clock_that_stands_still_neither_stops_the_program_nor_its_times(runs,
     assert done.returncode == 0, done.stderr
     assert runs.calls()["mark"] == 100_000
     assert runs.one("SELECT max(inclusive) FROM timer_value") > 1_000_000
+    assert _ends(runs), "the watch goes on"
+
+
+def _ends(runs):
+    """Whether no process that names this folder is left, after some time."""
+    for _ in range(200):
+        if not [own for own in _command_lines() if str(runs.folder).encode() in own]:
+            return True
+        time.sleep(0.1)
+    return False
+
+
+def _command_lines():
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            yield path.read_bytes()

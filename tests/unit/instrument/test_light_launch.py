@@ -45,7 +45,7 @@ def test_a_run_is_stored_by_the_taupy_that_measured_it(tmp_path):
         commands.mkdir(parents=True)
         for package in (commands.parent, commands):
             (package / "__init__.py").touch()
-        (commands / "store.py").write_text(f"def store(run): print({name!r}, run)")
+        (commands / "storer.py").write_text(f"def store(run): print({name!r}, run)")
     code = launch._STORER.format(
         paths=[str(tmp_path / "installed"), str(tmp_path / "ours")], home=str(tmp_path / "ours")
     )

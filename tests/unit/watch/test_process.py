@@ -169,7 +169,7 @@ def test_naps_do_not_grow_shorter_until_they_spend_what_they_save(folder, monkey
 
     monkeypatch.setattr(process.time, "monotonic_ns", lambda: clock[0])
     monkeypatch.setattr(process.time, "thread_time_ns", lambda: clock[1])
-    monkeypatch.setattr(process.time, "sleep", sleep)
+    monkeypatch.setattr(process, "_sleep", sleep)
     watch.account = lambda hurried: None
     watch.looked_ns = watch.cpu_ns = watch.credit_ns = 0
     clock[1] = 10 * INTERVAL_NS // SHARE  # ten rounds' worth
