@@ -102,8 +102,14 @@ static void describe(RemoteLayout *layout)
 void interpreter_describe(void)
 {
     Block *block;
+#if PY_VERSION_HEX >= 0x030D0000
+    /* Not Py_IsInitialized, which is false until `site`, where we start, is over (3.15). */
+    if (PyThreadState_GetUnchecked() == NULL || Py_IsFinalizing())
+        return;
+#else
     if (!python_is_there())
         return;
+#endif
     if (reader_pid > 0)
         prctl(PR_SET_PTRACER, (unsigned long)reader_pid, 0, 0, 0);
     block = part_block(part, BLOCK_INTERPRETER, 0, sizeof(RemoteLayout));

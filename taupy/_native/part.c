@@ -82,7 +82,7 @@ int64_t clock_epoch(int64_t monotonic_ns)
 {
     int64_t best = INT64_MAX, ahead = 0;
     for (int i = 0; i < 8; i++) {
-        int64_t before = clock_true_ns(CLOCK_MONOTONIC), now = clock_true_ns(CLOCK_REALTIME);
+        int64_t before = clock_true_ns(CLOCK_MONOTONIC), now = clock_ns(CLOCK_REALTIME);
         int64_t took = clock_true_ns(CLOCK_MONOTONIC) - before;
         if (took < best) {
             best = took;

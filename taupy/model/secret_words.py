@@ -95,6 +95,7 @@ _IN_JSON = re.compile(
 _IN_YAML = re.compile(r"""((?<!\$)[{,]\s*)([A-Za-z_][\w.-]*)(:\s*)([^\s,{}"']+)(?=\s*[,}])""")
 _IN_CODE = re.compile(r"""\b([A-Za-z_]\w*)(\s*=\s*["'])([^\s"']+)(?=["'])""")
 _IN_CALL = re.compile(r"""(["'])([\w.-]+)(\1\s*(?:\]\s*=|,)\s*["'])([^\s"']+)(?=["'])""")
+_OPTION_IN_CODE = re.compile(r"""(?<![\w-])(--[A-Za-z][\w.-]*)([ =]\s*)([^\s"'`;|&()=]+)""")
 _KEY = re.compile(
     r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*KEY-----|\Z)", re.DOTALL
 )
@@ -177,7 +178,16 @@ class Rules:
     def code(self, line: str) -> str:
         """A line of a program's source."""
         line = _IN_CALL.sub(self._in_call, line)
+        line = _OPTION_IN_CODE.sub(self._in_words, line)
         return self._text(line, is_code=True)
+
+    def _in_words(self, match: re.Match[str]) -> str:
+        """A command line within a text of a program."""
+        option, between, value = match.groups()
+        return f"{option}{between}{self._if_secret(option, value)}"
+
+    def _if_secret(self, name: str, value: str) -> str:
+        return self.masked(value) if self.is_secret(name, value) else value
 
     def without_keys(self, text: str) -> str:
         """A text whose private keys, which have several lines, are masked."""

@@ -118,10 +118,10 @@ def test_another_users_folder_and_link_are_named_as_such(database, open_place):
 def test_another_user_neither_reads_nor_changes_a_run(open_place):
     runs = Runs(open_place)
     source = """
-import os, time
+import os, select
 open("begun", "w").close()
 while not os.path.exists("go"):
-    time.sleep(0.01)
+    select.select((), (), (), 0.01)
 """
     (open_place / "prog.py").write_text(source)
     with subprocess.Popen(

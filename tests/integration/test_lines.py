@@ -119,6 +119,7 @@ def test_the_report_and_the_end_of_the_run_name_the_line_and_its_text(runs):
     texts = [line.strip() for line in KNOWN.split("\n")]
     said = hot.partition("of it in: ")[2].partition("; next")[0]
     assert said in texts, done.stderr
+    runs.environment["COLUMNS"] = "120"  # in fewer, a long line is cut
     report = runs.taupy("report", "--db", str(runs.database)).stdout
     assert f"(prog.py:{texts.index(said) + 1})" in report and said in report
     assert "~" in report

@@ -103,7 +103,7 @@ def test_threads_that_share_a_lock_over_a_sleep_are_the_hottest_place(runs):
     rows = _places(runs)
     assert _first(rows, "other threads")[0] == "worker"
     assert _first(rows, "main thread", "waiting")[0] == "<module>"
-    assert "hottest: worker (prog.py:8), " in ended.stderr
+    assert "hottest: worker (prog.py:10), " in ended.stderr  # `with lock:`
     assert "4 calls, in 4 other threads" in ended.stderr
 
 

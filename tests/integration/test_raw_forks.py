@@ -38,11 +38,16 @@ end(pid)
 work(7)
 """
 _WITH_THREADS = """
-go_on = True
-def spin():
-    while go_on: mark()
-threads = [threading.Thread(target=spin) for _ in range(3)]
+import time
+go_on = threading.Event()
+def wait():
+    mark()
+    go_on.wait()
+threads = [threading.Thread(target=wait) for _ in range(3)]
 for thread in threads: thread.start()
+# Not threads that wait for the GIL: the child of a raw fork may wait for them, without taupy, too.
+while len(go_on._cond._waiters) < len(threads): time.sleep(0.01)
+time.sleep(0.1)
 def leaf(): pass
 def work():
     for _ in range(1000): leaf()
@@ -53,7 +58,7 @@ if pid == 0:
     os._exit(4)
 end(pid)
 work()
-go_on = False
+go_on.set()
 for thread in threads: thread.join()
 """
 _ENDINGS = """

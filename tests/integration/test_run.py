@@ -606,6 +606,7 @@ def test_settings_of_the_project_and_the_environment(runs, native):
     ],
 )
 def test_bad_input_gets_one_line(runs, arguments, words):
+    (runs.folder / "prog.py").write_text("pass")
     done = runs.taupy(*arguments)
     assert done.returncode in (1, 2)
     assert words in done.stderr and done.stderr.count("\n") == 1

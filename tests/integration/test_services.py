@@ -382,5 +382,6 @@ def test_a_container_that_is_stopped_keeps_its_run_beside_the_database(runs, ser
     os.kill(child, signal.SIGTERM)
     wait_for((runs.folder / "named.db").exists)
     runs.environment["HOME"] = str(runs.folder / "another")
-    runs.taupy("trials", "--db", "named.db")
+    # The container's own storer may be at work, or be killed at it: then a command stores the run.
+    wait_for(lambda: "complete" in runs.taupy("trials", "--db", "named.db").stdout)
     assert trial(runs)[0] == "complete"

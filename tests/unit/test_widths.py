@@ -24,7 +24,15 @@ PROFILES = [
     *gpu_healthy.HEALTHY,
 ]
 READING = (
-    *("places", "pprof", "pprof --tree", "pprof --kernels", "pprof --events", "pprof --callpaths"),
+    *(
+        "places",
+        "lines",
+        "pprof",
+        "pprof --tree",
+        "pprof --kernels",
+        "pprof --events",
+        "pprof --callpaths",
+    ),
     *("pprof --list", "phases", "phases --by layer", "phases --by step", "steps", "ranks"),
     *("layers", "layers --tree", "layers --by layer_type", "layers --by step", "memory"),
     *("memory --by step", "memory --series", "waiting", "kernels", "kernels --activity"),
@@ -122,9 +130,11 @@ def test_no_report_is_larger_than_its_window(number, collection, monkeypatch, ca
     for window in WIDTHS:
         monkeypatch.setenv("COLUMNS", str(window))
         assert main(["report", "--db", str(collection / f"{number}.db")]) == 0
-        lines = capsys.readouterr().out.splitlines()
+        *lines, end = capsys.readouterr().out.splitlines()
+        # Commands to be copied are not cut: with the database they may be longer than the window.
+        assert end.startswith("next: ") or width(end) <= window
         assert max(map(width, lines)) <= window
-        assert len(lines) <= 24 or window < 80
+        assert len(lines) < 24 or window < 80
 
 
 def test_every_command_shows_its_tables_here_or_has_none():

@@ -191,11 +191,11 @@ export class Flame {
     }
     if (wide < LEAST_TEXT) return;
     const ink = this.change ? colors.ink : colors.on(node.color);
-    this.write(context, { ink, paper: waits ? colors.paper : null }, [node, x, wide, y]);
+    this.label(context, { ink, paper: waits ? colors.paper : null }, [node, x, wide, y]);
   }
 
   /** The name of a box, and where there is room its time and share. */
-  write(context, { ink, paper }, [node, x, wide, y]) {
+  label(context, { ink, paper }, [node, x, wide, y]) {
     const room = wide - 10;
     const took = room > 190 ? `${duration(node.time)} · ${share(node.time, this.root.time)}`
       : room > 110 ? share(node.time, this.root.time) : "";

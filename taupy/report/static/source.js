@@ -138,10 +138,11 @@ export class SourcePanel {
 
   fill() {
     const kept = this.all.checked ? null : this.shownLines();
+    const isHidden = (line) => kept && line <= this.lines.length && !kept.has(line);
     const rows = [this.headRow()];
     for (let at = 1; at <= this.lines.length; at++) {
       let end = at;
-      while (kept && end <= this.lines.length && !kept.has(end)) end++;
+      while (isHidden(end)) end++;
       if (end - at >= FOLDED) {
         const gap = element("div", undefined, { class: "gap" });
         const button = element("button", `··· ${end - at} lines without time`);

@@ -80,9 +80,8 @@ def test_the_reason_stands_in_json_and_on_the_page(said, tmp_path):
     slow = job([100, 100, 300, 100])
     assert json.loads(said(slow, "report", "--json"))["ranks"][0] == SLOW
     with ProfileDB.open(tmp_path / "t.db") as db:
-        overview = contents.of_trial(db, db.latest()).sections[0]
-    (part,) = [part for part in overview.parts if part.title == "What the ranks say"]
-    assert part.lines[0] == SLOW
+        overview = contents.of_trial(db, db.latest()).overview
+    assert overview["ranks"][0] == SLOW
 
 
 def test_of_two_ranks_one_may_wait_for_the_other(said):
