@@ -72,6 +72,17 @@ _AWAITED_NAMES = among((
 ))  # fmt: skip
 
 
+def timer_rows(profile: Profile) -> list[TimerRow]:
+    """The timers of a profile that was just measured, as they will be read from the database."""
+    return [
+        TimerRow(
+            timer.full_name, timer.short or timer.name, timer.file, timer.line,
+            "|".join(sorted(timer.groups)),
+        )
+        for timer in profile.timers
+    ]  # fmt: skip
+
+
 class Tree(NamedTuple):
     """Call paths of host threads, one per row of the columns.
 
@@ -107,13 +118,7 @@ class Tree(NamedTuple):
         """Of the host threads of a profile that was just measured, with the files of its timers as
         the interpreter knew them, by the timer's full name."""
         measured = [thread for thread in profile.threads if thread.thread.kind == "host"]
-        timers = [
-            TimerRow(
-                timer.full_name, timer.short or timer.name, timer.file, timer.line,
-                "|".join(sorted(timer.groups)),
-            )
-            for timer in profile.timers
-        ]  # fmt: skip
+        timers = timer_rows(profile)
         codes: dict[str, list[Any]] = {name: [] for name in cls._fields}
         for code, tree in enumerate(thread.tree for thread in measured):
             before = len(codes["parent"])

@@ -27,12 +27,12 @@ from taupy.analysis.line_times import (
     estimates,
     place_of,
 )
-from taupy.analysis.places import Place
+from taupy.analysis.places import Place, timer_rows
 from taupy.answers.answer import Nothing
 from taupy.model import options
 from taupy.model.profile import Profile
 from taupy.model.question import Condition, Question
-from taupy.model.rows import ThreadRow, TimerRow
+from taupy.model.rows import ThreadRow
 from taupy.model.thread_groups import GROUPS, Group, groups_of
 from taupy.pprof.view import Cell, Column, View
 from taupy.profiledb.database import ProfileDB
@@ -176,13 +176,7 @@ class Lines:
 
     @classmethod
     def of_profile(cls, profile: Profile) -> Lines:
-        timers = [
-            TimerRow(
-                timer.full_name, timer.short or timer.name, timer.file, timer.line,
-                "|".join(sorted(timer.groups)),
-            )
-            for timer in profile.timers
-        ]  # fmt: skip
+        timers = timer_rows(profile)
         rows = []
         for measured in profile.threads:
             thread = measured.thread
