@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import sys
 
 from taupy.errors import UsageError
@@ -55,7 +54,7 @@ def resolve(words: list[str]) -> Target:
             raise UsageError(f"{first} needs {'a module' if first == '-m' else 'code'}")
         return Target(words)
     is_python = rest and not os.path.isdir(first) and _PYTHON.fullmatch(os.path.basename(first))
-    if is_python and (path := shutil.which(first)):
+    if is_python and (path := _which(first)):
         return _interpreted(first, path, rest)
     if os.path.exists(first):
         _check(first, first)
@@ -95,7 +94,14 @@ def _is_this(path: str) -> bool:
 def _command(name: str) -> str | None:
     """The path of a command: beside this interpreter, or where a shell finds it."""
     beside = os.path.dirname(os.path.abspath(sys.executable))
-    return shutil.which(name, path=beside) or shutil.which(name)
+    return _which(name, beside) or _which(name)
+
+
+def _which(name: str, path: str | None = None) -> str | None:
+    """Where a shell finds a command. The launcher of a script does not need to know."""
+    from shutil import which
+
+    return which(name, path=path)
 
 
 def _check(name: str, path: str, is_own: bool = False) -> None:
