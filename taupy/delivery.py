@@ -48,6 +48,7 @@ from taupy.record.gpus import (
     add_losses,
     add_timelines,
     describe_gpus,
+    lacks_gpu,
 )
 from taupy.record.host_health import HEALTH
 from taupy.record.host_profile import HostPlaces, assign_nodes, profile_of
@@ -97,6 +98,7 @@ class Delivery:
         job: the rank of a job, such as `rank 0 of 4`.
         database: the database with the trial.
         push_to: the store to which the trial is pushed, "" for none.
+        lacks_gpu: `--gpu` was given, and nothing was recorded on a GPU.
 
     With a trial but no profile, the trial waited for processes that have left no further data.
     """
@@ -111,6 +113,7 @@ class Delivery:
     job: str = ""
     database: str = ""
     push_to: str = ""
+    lacks_gpu: bool = False
 
 
 class _Gone(Exception):
@@ -170,6 +173,7 @@ def deliver(
                 delivery,
                 database=os.fspath(run.database),
                 push_to=run.settings.engine_options.get("push_to") or "",
+                lacks_gpu=run.lacks_gpu,
             )
     except _Gone:
         return Delivery()
@@ -193,6 +197,7 @@ class _Run:
         parts: the parts to store.
         was_stored: whether some of its parts are already stored.
         spilled: its files outside the run folder.
+        lacks_gpu: see `Delivery`.
     """
 
     folder: Folder
@@ -204,6 +209,7 @@ class _Run:
     collected: Collected
     was_stored: bool
     parts: list[Part]
+    lacks_gpu: bool = False
 
     @classmethod
     def opened(cls, folder: Folder, database: str | None, facts: Mapping[str, str] | None) -> _Run:
@@ -257,6 +263,7 @@ def _without_parts(run: _Run, is_told: bool) -> Delivery:
             trial = complete_trial(db, run.settings.trial_uuid, "\n".join(run.collected.lost))
         run.remove([])
         return Delivery(trial)
+    run.lacks_gpu = run.settings.gpu == "yes" and not run.running
     if is_told and not run.running:
         run.remove(run.collected.files)
     why = [*run.settings.notes, *run.collected.lost]
@@ -310,6 +317,7 @@ def _profile(run: _Run, nodes: dict[int, Part]) -> tuple[Profile, Mapping[str, s
         profile.exit_code = run.settings.ending
     done = [*run.collected.files, *add_nccl(profile, places, run.folder)]
     done += _add_gpus(run, profile, places, missed)
+    run.lacks_gpu = not run.running and lacks_gpu(profile, run.settings)
     if run.running:
         profile.metadata["taupy.health.running"] = (
             f"{run.running} child processes were still running when this was stored; "
@@ -357,7 +365,7 @@ def _add_gpus(
 ) -> list[File]:
     """Add the work of GPUs; returns the files from which it was read."""
     folder, settings = run.folder, run.settings
-    done = add_gpus(profile, places, folder, settings, missed, run.spilled)
+    done = add_gpus(profile, places, folder, settings, missed, run.spilled, is_over=not run.running)
     done += add_gpu_counts(profile, places, folder, settings)
     if profile.devices:
         try:

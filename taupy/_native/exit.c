@@ -27,6 +27,7 @@
 #define STORER_BUSY 8
 #define LOOK_MS 20
 #define STDERR_OF_STORER 3 /* commands/storer.py; what else is printed there goes nowhere */
+#define LACKING 77          /* its exit code then, see store() */
 
 pid_t root_pid;
 char **storer_argv, **storer_env;
@@ -81,18 +82,20 @@ static int64_t run_mib(void)
 
 /* Wait for the storer, whose signals are blocked here, but not for ever: one that lacks memory may
  * never end. A SIGCHLD that is taken would stop a program that has asked to be traced
- * (PTRACE_TRACEME), until a tracer lets it go on. No clock is asked: the program may have its own. */
-static void storer_wait(pid_t child)
+ * (PTRACE_TRACEME), until a tracer lets it go on. No clock is asked: the program may have its own.
+ * Returns its exit code, -1 if it has none. */
+static int storer_wait(pid_t child)
 {
     const struct timespec pause = {0, LOOK_MS * 1000000};
     int64_t cpu_s = STORER_CPU_S + STORER_CPU_S_PER_MIB * run_mib();
     clockid_t clock;
     struct timespec spent = {0};
     sigset_t ends;
+    int status = -1;
     sigemptyset(&ends);
     sigaddset(&ends, SIGCHLD);
     int has_clock = clock_getcpuclockid(child, &clock) == 0;
-    for (int64_t looks = 0; waitpid(child, NULL, WNOHANG) == 0; looks++) {
+    for (int64_t looks = 0; waitpid(child, &status, WNOHANG) == 0; looks++) {
         if (looks * LOOK_MS > cpu_s * STORER_BUSY * 1000 ||
             (has_clock && syscall(SYS_clock_gettime, clock, &spent) == 0 && spent.tv_sec > cpu_s)) {
             kill(child, SIGKILL);
@@ -102,6 +105,7 @@ static void storer_wait(pid_t child)
         sigtimedwait(&ends, NULL, &pause);
     }
     sigtimedwait(&ends, NULL, &(struct timespec){0});
+    return status >= 0 && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
 /* From the program's end on, its exit code stands: a timer of its own, or a signal of others, no
@@ -175,22 +179,23 @@ static int is_left_to_others(void)
     return 1;
 }
 
-void store(void)
+int store(void)
 {
     if (!is_measured() || storer_argv == NULL || root_pid == 0 || is_left_to_others() ||
         root_pid != getpid())
-        return;
+        return 0;
     root_pid = 0; /* only once */
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attributes;
     sigset_t none, all, before;
     pid_t child;
+    int code = -1;
     char **environment = environment_kept();
     if (posix_spawn_file_actions_init(&actions) != 0)
-        return;
+        return 0;
     if (posix_spawnattr_init(&attributes) != 0) {
         posix_spawn_file_actions_destroy(&actions);
-        return;
+        return 0;
     }
     files_set(&actions);
     limits_lift();
@@ -202,11 +207,12 @@ void store(void)
     pthread_sigmask(SIG_BLOCK, &all, &before);
     /* SIGSTOP and SIGKILL are unaffected; a Ctrl-C reaches us once everything is stored. */
     if (posix_spawn(&child, storer_argv[0], &actions, &attributes, storer_argv, environment) == 0)
-        storer_wait(child);
+        code = storer_wait(child);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     posix_spawn_file_actions_destroy(&actions);
     posix_spawnattr_destroy(&attributes);
     free(environment);
+    return code == LACKING;
 }
 
 static void note_cpu_times(void)
@@ -286,13 +292,14 @@ static void process_exits(int status, void *unused)
 {
     (void)unused;
     sigset_t pending;
+    int is_lacking = 0;
     int interrupted = interrupt_held && sigpending(&pending) == 0 && sigismember(&pending, SIGINT);
     if (process_ends()) {
         exit_begins(interrupted ? SIGINT : 0);
         gpu_end(1);
         finish(1, interrupted ? -SIGINT : status & 0xff, PART_ENDED);
         fold();
-        store();
+        is_lacking = store();
     }
     if (interrupt_held) {
         sigset_t interrupt;
@@ -301,6 +308,8 @@ static void process_exits(int status, void *unused)
         interrupt_held = 0;
         pthread_sigmask(SIG_UNBLOCK, &interrupt, NULL);
     }
+    if (is_lacking && (status & 0xff) == 0)
+        exit(EXIT_FAILURE); /* with glibc, the handlers that are left are called with this one */
 }
 
 void exit_watch(void)

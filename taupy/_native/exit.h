@@ -19,7 +19,8 @@ void exit_begins(int by_signal);
 void finish(int has_status, int64_t status, uint64_t state);
 /* Fold a child's part into the file shared by all children: a run may have thousands. */
 void fold(void);
-/* Run the storer, a fresh interpreter, and wait for it. Python may be finalised already. */
-void store(void);
+/* Run the storer, a fresh interpreter, and wait for it. Python may be finalised already. Returns 1 if a
+ * program that ends by exit code 0 should end by EXIT_FAILURE: the run lacks what it was to record. */
+int store(void);
 
 #endif

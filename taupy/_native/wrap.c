@@ -27,7 +27,8 @@ static PyObject *wrapped_exit(PyObject *module, PyObject *const *args, Py_ssize_
             gpu_end_released(1);
             finish(1, value & 0xff, PART_ENDED);
             fold();
-            store();
+            if (store() && (value & 0xff) == 0)
+                _exit(EXIT_FAILURE);
         }
     }
     return ((FastCall)(void *)real_exit)(module, args, n, names);

@@ -55,6 +55,8 @@ def run(args: argparse.Namespace) -> int:
     if program.reading and not args.quiet:
         say(program.reading)
     if hindrance := _hindrance(program.options):
+        if _is_wanted(args.gpu, "gpu", None):
+            raise TaupyError(f"{hindrance}: --gpu cannot be fulfilled; the program was not run")
         if not args.quiet:
             say(f"{hindrance}: this run is not measured")
         launch.execute_unmeasured([*program.options, *program.words])
@@ -96,7 +98,7 @@ def run(args: argparse.Namespace) -> int:
             settings.notes.append(lack)
             if not args.quiet:
                 say(lack)
-        if settings.gpu != "no" and requested.has_gpu():
+        if settings.times_gpus and requested.has_gpu():
             from taupy.collectors import nvml
 
             nvml.begin(folder, settings.root_pid, settings.root_start)
@@ -182,7 +184,7 @@ def _torch_libraries(args: argparse.Namespace, folder: Any, settings: Any) -> st
     collectives = _is_wanted(args.collectives, "collectives", None)
     if settings.engine == "native":
         settings.engine_options["mpi"] = int(collectives is not False)
-    if settings.engine == "native" and settings.gpu != "no" and collectives is not False:
+    if settings.engine == "native" and settings.times_gpus and collectives is not False:
         settings.engine_options["nccl"] = int(bool(collectives) or requested.has_gpu())
     why = ""
     if settings.engine != "native":
@@ -347,8 +349,6 @@ def _settings(args: argparse.Namespace, program: Target) -> Any:
     gpu = run_gpu.measured(plan)
     run_gpu.cupti_backend(plan, gpu)
     run_gpu.keep_modules(plan, gpu)
-    if plan.options.get("gpu_counters"):
-        gpu = "no"  # this run counts kernels instead of timing them
     database, store = options.file_and_store(args)
     if store:
         plan.options["push_to"] = store

@@ -161,7 +161,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         gpu,
         "--gpu",
         "measure CUDA kernels, copies and API calls (default: if the program uses "
-        "CUDA; with --gpu it is an error if nothing was measured)",
+        "CUDA; with --gpu a run fails that recorded nothing on a GPU)",
     )
     gpu.add_argument(
         "--gpu-launches",

@@ -17,13 +17,22 @@ if TYPE_CHECKING:
 
 
 def measured(plan: Plan) -> str:
-    """Whether to measure GPUs: "auto", "yes" (requested) or "no"."""
+    """Whether to measure GPUs: "auto", "yes" (required) or "no".
+
+    Raises:
+        UsageError: it is required, and the engine cannot.
+    """
     args, project = plan.args, plan.project
     wanted = args.gpu if args.gpu is not None else project.get("gpu")
     if wanted is False:
         return "no"
     if not plan.is_native:
-        if wanted or "gpu" in plan.traces:
+        if wanted:
+            raise UsageError(
+                "--gpu needs the compiled engine; the program was not run (without --gpu, or with "
+                "--no-gpu, it runs and its GPU work is not measured)"
+            )
+        if "gpu" in plan.traces:
             plan.notes.append(
                 "measuring GPUs needs the compiled engine: this run does not measure them"
             )

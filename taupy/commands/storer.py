@@ -29,12 +29,21 @@ _STDERR = 3
 """The program's stderr. Descriptor 2 is /dev/null (`_native/exit.c`): nothing else prints."""
 
 
-def store(folder: str, of: str = "program") -> None:
+_GPU_ERROR = "taupy.health.gpu"
+
+_LACKING = 77
+"""The exit code that lets a program whose own is 0 fail (`_native/exit.c`)."""
+
+
+def store(folder: str, of: str = "program") -> int:
     """Deliver the run and report it in one line on stderr. Never raises.
 
     Args:
         of: whose storer it is: the program's, or, after a kill, the "watch". The watch's has nobody
             to report to: what it cannot store stays where it is, and the next command reports it.
+
+    Returns:
+        The storer's exit code.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
@@ -62,11 +71,11 @@ def store(folder: str, of: str = "program") -> None:
             lines = report(delivery, settings.notes)
             lines[1:1] = _misplaced(delivery, settings.arguments) + _next(delivery, settings.cwd)
             if settings.rank and delivery.trial_id is not None:
-                lines = []  # rank 0 speaks for the job
+                lines = _gpu_error(delivery) if delivery.lacks_gpu else []  # rank 0 speaks for all
             lines += _pushed(delivery, waiting=not settings.rank)
     except BaseException as problem:
         _leave_word([_not_stored(folder, problem)] if is_told else [])
-        return
+        return 0
     is_told = is_told and not quiet
     _leave_word([*lines, *NOTICES] if is_told else [])
     with contextlib.suppress(BaseException):  # the next command recovers them as well
@@ -75,6 +84,7 @@ def store(folder: str, of: str = "program") -> None:
         for late in recover(settings.database):
             lines = _pushed(late, waiting=False)
             _leave_word(lines if is_told else [])
+    return _LACKING if delivery.lacks_gpu else 0
 
 
 def _leave_word(lines: list[str]) -> None:
@@ -97,6 +107,16 @@ def _not_stored(folder: str, problem: BaseException) -> str:
         "ran, by it or by another process; keep such files elsewhere: TAUPY_STATE_DIR=FOLDER "
         "taupy run ..."
     )
+
+
+def _gpu_error(delivery: Delivery) -> list[str]:
+    """A line on GPU work that was expected and is missing, if it is."""
+    profile = delivery.profile
+    why = None if profile is None else profile.metadata.get(_GPU_ERROR)
+    if profile is None or why is None:
+        return []
+    fails = delivery.lacks_gpu and not profile.exit_code
+    return [f"error: {why}{'; this run ends with exit code 1' if fails else ''}"]
 
 
 def _pushed(delivery: Delivery, *, waiting: bool) -> list[str]:
@@ -203,10 +223,12 @@ def report(delivery: Delivery, printed: Collection[str] = ()) -> list[str]:
             )
         return [
             text,
+            *_gpu_error(delivery),
             *dict.fromkeys(  # without duplicates: many nodes may have the same note
-                f"{'error' if name == 'taupy.health.gpu' else 'note'}: {value}"
+                f"note: {value}"
                 for name, value in sorted(profile.metadata.items())
                 if name.startswith("taupy.health.")
+                and name != _GPU_ERROR
                 and "running" not in name
                 and value not in printed
             ),
@@ -214,6 +236,7 @@ def report(delivery: Delivery, printed: Collection[str] = ()) -> list[str]:
     if delivery.rescue is not None:
         return [
             f"the profile could not be written to the database ({delivery.problem}); it is "
-            f"saved in {delivery.rescue}: load it with `taupy import {delivery.rescue}`"
+            f"saved in {delivery.rescue}: load it with `taupy import {delivery.rescue}`",
+            *_gpu_error(delivery),
         ]
     return [delivery.problem or "nothing was stored"]

@@ -30,7 +30,7 @@ _STORER = (
     "sys.path.extend(p for p in {paths!r} if p not in sys.path);"
     "sys.path.insert(0, {home!r}); import taupy; del sys.path[0];"
     "from taupy.commands.storer import store;"
-    "store(*sys.argv[1:])"
+    "sys.exit(store(*sys.argv[1:]))"
 )
 
 

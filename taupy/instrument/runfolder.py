@@ -80,7 +80,7 @@ class RunSettings:
     attempt: int = 0  # number of the job's attempt, from 1; 0: not part of a job
     again: int = 0  # runs of the same identity that were stored before this one
     notes: list[str]
-    gpu: str = "auto"  # "auto", "yes" (requested) or "no"
+    gpu: str = "auto"  # measured if used: "auto"; required: "yes"; "no"
     merge_into: str = ""  # uuid of the trial to which this run's counters are added
     ending: int | None = None  # exit code of a program that could not note it itself
     version: int = VERSION
@@ -94,6 +94,11 @@ class RunSettings:
     def trial_uuid(self) -> str:
         """The trial's UUID: the job's, unless an earlier run of the same name already has that."""
         return derived_uuid(f"{self.uuid}/again/{self.again}") if self.again else self.uuid
+
+    @property
+    def times_gpus(self) -> bool:
+        """Whether GPU work is timed; counting kernels is another way to measure it."""
+        return self.gpu != "no" and not self.engine_options.get("gpu_counters")
 
     def record(self) -> dict[str, Any]:
         """All settings by name, as they are written.

@@ -39,8 +39,14 @@ def add_gpus(
     settings: RunSettings,
     missed: set[str],
     spilled: Mapping[str, File],
+    *,
+    is_over: bool,
 ) -> list[File]:
-    """Add what the processes did on GPUs to their nodes; returns the files read."""
+    """Add what the processes did on GPUs to their nodes; returns the files read.
+
+    Args:
+        is_over: no process of the run is running any more.
+    """
     parts: list[GpuPart] = []
     done: list[File] = []
     lost: list[str] = []
@@ -80,15 +86,36 @@ def add_gpus(
     if any(part.trace is not None for part in parts):
         gpu_idle.note(profile)
     add_losses(profile, lost)
-    mode = settings.gpu
-    if mode == "yes" and all(place.part.pid != settings.root_pid for place in places.values()):
-        mode = "auto"  # late children: the run itself has been stored
-    mode = "auto" if mode == "no" and parts else mode  # counters were refused
-    if mode != "no" and (text := gpu_verdict.verdict(mode, parts, missed)):
-        profile.metadata[f"{HEALTH}gpu"] = text
+    # Where kernels are counted, there are parts only if counters were refused.
+    if settings.times_gpus or parts:
+        is_clear = settings.times_gpus and is_over and not lost
+        mode = "yes" if is_clear and _is_required(settings, places) else "auto"
+        if text := gpu_verdict.verdict(mode, parts, missed):
+            profile.metadata[f"{HEALTH}gpu"] = text
     if text := gpu_verdict.shared(profile.timers, parts):
         profile.metadata[f"{HEALTH}gpu_shared"] = text
     return done
+
+
+def _is_required(settings: RunSettings, places: Mapping[int, HostPlaces]) -> bool:
+    """Whether `--gpu` was given for these processes: not if they are late children of a run that
+    has been stored."""
+    return settings.gpu == "yes" and any(
+        place.part.pid == settings.root_pid for place in places.values()
+    )
+
+
+def lacks_gpu(profile: Profile, settings: RunSettings) -> bool:
+    """Whether `--gpu` was given and nothing was recorded on a GPU; the metadata then say why.
+
+    Args:
+        profile: of all processes of the run, of which none is running any more.
+    """
+    if settings.gpu != "yes" or any(found.thread.kind == "stream" for found in profile.threads):
+        return False
+    why = "its GPU work could not be read" if LOST in profile.metadata else "nothing was counted"
+    profile.metadata.setdefault(f"{HEALTH}gpu", f"--gpu was given, but {why}")
+    return True
 
 
 def add_gpu_counts(
@@ -148,7 +175,7 @@ def add_timelines(profile: Profile, folder: Folder, settings: RunSettings) -> li
     used = {device.uuid: device.ordinal for device in profile.devices if device.uuid}
     # One of several ranks samples for all. It is unknown which GPUs were used if GPU work is not
     # recorded, or the program was killed before its first records arrived.
-    every = settings.world_size > 1 or settings.gpu == "no"
+    every = settings.world_size > 1 or not settings.times_gpus
     every = every or (not used and profile.state == "incomplete")
     done = [folder / sampled_timelines.SETTINGS, folder / sampled_timelines.KEPT]
     try:

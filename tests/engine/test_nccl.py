@@ -68,9 +68,7 @@ def runs(context, parent, took_ns=5_000_000):
 def run(runner):
     def run(source: str, *options: str, version: str = "ncclProfiler_v7"):
         played = PLAYED.replace("VERSION", repr(version))
-        return runner.run(
-            played + source, "native", "--gpu", "--collectives", *options, check=False
-        )
+        return runner.run(played + source, "native", "--collectives", *options, check=False)
 
     return run
 
@@ -199,7 +197,6 @@ assert libc.getenv(b"NCCL_PROFILER_PLUGIN") == b"mine"
 assert os.environ["NCCL_PROFILER_PLUGIN"] == "mine"
 """,
         "native",
-        "--gpu",
         "--collectives",
     )
 

@@ -499,6 +499,20 @@ def test_regions_that_cannot_be_counted_lose_no_kernels(gpu):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("fault", [None, "enable=26"])
+def test_a_run_that_requires_a_gpu_fails_if_nothing_was_counted_on_one(gpu, fault):
+    if fault:
+        gpu.environment["FAKE_RANGE"] = fault
+    done = gpu.run(PROGRAM, "--metrics", "gld", "--gpu")
+    assert done.returncode == 1
+    assert "error: --gpu was given, but nothing was counted" in done.stderr
+    assert gpu.run(PROGRAM + "sys.exit(3)\n", "--metrics", "gld", "--gpu").returncode == 3
+    assert gpu.run(PROGRAM + "launch(RUNTIME, 'k')\n", "--metrics", "gld", "--gpu").returncode == 0
+    assert gpu.run(PROGRAM, "--metrics", "gld").returncode == 0
+    assert gpu.one("SELECT count(*) FROM trial") == 4
+
+
+@pytest.mark.slow
 def test_counters_that_are_added_to_a_trial_bring_no_times(gpu):
     source = PROGRAM + "launch(RUNTIME, 'k')\n"
     gpu.run(source)

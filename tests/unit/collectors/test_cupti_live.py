@@ -1398,16 +1398,83 @@ def test_whatever_is_recorded_of_the_host_the_gpus_work_is_whole(gpu, options):
 
 @SLOW
 def test_asking_for_a_gpu_that_is_never_used_is_an_error_line(gpu):
-    profile = gpu.run("init()\n", "--gpu")
+    profile = gpu.run("init()\n", "--gpu", ends=1)
     assert "launched nothing" in health(profile, "gpu")
+    assert profile.exit_code == 0  # the program's own
     (gpu.folder / "plain").mkdir()
     plain = Gpu(gpu.folder / "plain", gpu.libraries)
     done = subprocess.run(
         [sys.executable, "-m", "taupy", "run", "--gpu", "-c", "pass"],
         cwd=plain.folder, env=plain.environ(), capture_output=True, text=True,
     )  # fmt: skip
-    assert done.returncode == 0
+    assert done.returncode == 1
     assert "never loaded the CUDA driver" in done.stderr
+    assert "this run ends with exit code 1" in done.stderr
+
+
+IN_A_CHILD = "import subprocess\nsubprocess.run([sys.executable, '-c', {!r}], check=True)\n"
+
+
+@pytest.mark.parametrize(
+    ("program", "ends"),
+    [
+        ("import atexit; atexit.register(print, 'ends', end='')\n", 1),
+        pytest.param("import atexit; atexit.register(os._exit, 0)\n", 1, marks=SLOW),
+        pytest.param("print('ends', end='', flush=True); os._exit(0)\n", 1, marks=SLOW),
+        pytest.param("threading.Thread(target=os._exit, args=(256,)).start()\n", 1, marks=SLOW),
+        pytest.param("os._exit(5)\n", 5, marks=SLOW),
+        pytest.param("sys.exit()\n", 1, marks=SLOW),
+        pytest.param("sys.exit(3)\n", 3, marks=SLOW),
+        pytest.param("raise ValueError\n", 1, marks=SLOW),
+        pytest.param("import signal; os.kill(os.getpid(), signal.SIGTERM)\n", -15, marks=SLOW),
+        pytest.param(IN_A_CHILD.format("import os; os._exit(0)"), 1, marks=SLOW),
+        pytest.param("if os.fork() == 0: os._exit(0)\nos.wait()\n", 1, marks=SLOW),
+        pytest.param("cuda.fake_launch\n", 1, marks=SLOW),
+    ],
+)
+def test_a_run_without_the_work_that_it_requires_fails_and_is_kept(gpu, program, ends):
+    profile = gpu.run(program, "--gpu", ends=ends)
+    assert profile.threads and profile.state == "complete"
+    assert ("this run ends with exit code 1" in gpu.said) == (profile.exit_code == 0)
+    gpu.run(program, ends=0 if profile.exit_code == 0 else ends)  # without `--gpu`
+    if "'ends'" in program:
+        assert gpu.printed == "ends"
+
+
+@SLOW
+@pytest.mark.parametrize("ends", [0, 3])
+@pytest.mark.parametrize(
+    "program", [STEPS, IN_A_CHILD.format(PRELUDE + STEPS)], ids=["itself", "a child"]
+)
+def test_a_run_with_the_work_that_it_requires_ends_as_its_program(gpu, program, ends):
+    profile = gpu.run(f"{program}os._exit({ends})\n", "--gpu", ends=ends)
+    assert sum(work(profile).values()) == 20
+    assert "error" not in gpu.said
+
+
+@SLOW
+def test_children_that_run_on_may_still_bring_the_work(gpu):
+    """Nobody knows yet whether they will."""
+    waits = "import os, time\nwhile not os.path.exists('end'): time.sleep(0.05)\n"
+    null = ", ".join(f"{name}=subprocess.DEVNULL" for name in ("stdin", "stdout", "stderr"))
+    source = f"import subprocess\nsubprocess.Popen([sys.executable, '-c', {waits!r}], {null})\n"
+    try:
+        gpu.run(source, "--gpu")
+    finally:
+        (gpu.folder / "end").touch()
+    assert "still running" in gpu.said and "error" not in gpu.said
+
+
+@SLOW
+@pytest.mark.parametrize(
+    "more", [(sys.executable, "-S", "prog.py"), ("--engine", "python", "prog.py")]
+)
+def test_what_cannot_be_measured_is_not_run_if_it_is_required(tmp_path, more):
+    (tmp_path / "prog.py").write_text("print('ran')\n")
+    command = [sys.executable, "-m", "taupy", "run", "--gpu", *more]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode != 0 and not done.stdout
+    assert "the program was not run" in done.stderr
 
 
 @SLOW

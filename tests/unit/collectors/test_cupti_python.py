@@ -227,7 +227,9 @@ def test_a_capture_that_cannot_begin_says_why_and_the_cpu_profile_is_kept(
 @SLOW
 def test_without_a_gpu_nothing_is_imported(tmp_path, fakes):
     gpu = on_fakes(tmp_path, fakes)
-    profile = gpu.run("print('cupti' in sys.modules)\n", "--cupti-backend", "python", "--gpu")
+    profile = gpu.run(
+        "print('cupti' in sys.modules)\n", "--cupti-backend", "python", "--gpu", ends=1
+    )
     assert gpu.printed == "False\n"
     assert "--gpu was given" in health(profile, "gpu")
 
