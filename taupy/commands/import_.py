@@ -27,7 +27,7 @@ from taupy.commands import bar, options
 from taupy.commands.messages import say
 from taupy.commands.storer import report
 from taupy.errors import FormatError, UsageError
-from taupy.formats import registry
+from taupy.formats import registry, times
 from taupy.formats.registry import Format
 from taupy.instrument.runfolder import new_uuid, state_folders
 from taupy.model.gpu_time import stored
@@ -281,6 +281,7 @@ def _refused_in_one_line(
                 tree = measured.tree
                 for column in (tree.calls, tree.subroutines, *tree.exclusive.values()):
                     array(column.typecode, [sum(column)])  # OverflowError if the sum does not fit
+            times.check(profile)
         yield profile
 
 

@@ -1,20 +1,33 @@
 """Read Perfetto traces: slices of tracks become the call paths of threads.
 
-Track descriptors and TrackEvents are read, as written by taupy and Perfetto's SDK; other packets
-(scheduling, memory, counters) are ignored. In taupy's exports without single activities, each slice
-has the number of calls of its call path; any other slice is one call.
+Track descriptors and TrackEvents are read, as written by taupy, Perfetto's SDK and Chrome; other
+packets (scheduling, memory, counters) are ignored. In taupy's exports without single activities,
+each slice has the number of calls of its call path; any other slice is one call.
+
+Packets come in any order of time, and rely on earlier ones of their sequence: interned names,
+defaults, clocks. Events are therefore kept by track, and sorted after the last packet.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from array import array
+from collections import Counter
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 from taupy.formats import limits
 from taupy.formats import protowire as wire
+from taupy.formats.perfetto_clocks import (
+    MONOTONIC,
+    UNSTATED,
+    Clock,
+    ClockError,
+    Clocks,
+    Conversion,
+)
 from taupy.formats.reading import refusal
 from taupy.formats.registry import IMPORT_NOTES
 from taupy.formats.stacks import Stacks, profile_of, routine_timer
@@ -28,8 +41,17 @@ _STRAY = 0
 _LANE = re.compile(r"(.*) \(([0-9]{1,4})\)", re.DOTALL)
 _ARROW = " => "
 _GROUPS = ("USER",)  # of slices without a category
+_END: Final = -1
+_NEVER: Final = 1 << 63
+_NOT_ALIKE: Final = frozenset((1, 6, 16))
+"""Fields of events that may mean something else in another event of the same bytes."""
+_MOST_SEEN: Final = 4096
+_UNOPENED: Final = "ends of slices without a beginning"
+_PHASES_LEFT_OUT: Final = "CDIMNOPRTcinpstv()"  # of Chrome's traces: instants, counters, flows
 
 Message = dict[int, list[int | bytes]]
+TrackKey = int | tuple[Hashable, ...]
+"""The number of a track, or what else tells it apart."""
 
 
 def recognises(path: Path, first_bytes: bytes) -> bool:
@@ -129,63 +151,171 @@ def _inner(message: Message, number: int) -> Message | None:
 
 @dataclass(slots=True)
 class _Sequence:
-    """The interned texts of one writer of packets, by number."""
+    """The state of one writer of packets.
+
+    Attributes:
+        names, categories, keys, texts: interned, by number.
+        clock: of packets that name none.
+        track: of events that name none.
+        complete: the packets that rely on this state can be understood.
+        legacy_us: the time of the last event, of writers that count from one event to the next.
+        seen: the track and the head of events, by their bytes, as long as the state is the same.
+    """
 
     names: dict[int, str] = field(default_factory=dict)
     categories: dict[int, str] = field(default_factory=dict)
     keys: dict[int, str] = field(default_factory=dict)
     texts: dict[int, str] = field(default_factory=dict)
+    clock: int = UNSTATED
+    track: TrackKey = 0
+    complete: bool = False
+    legacy_us: int = 0
+    seen: dict[bytes, tuple[_Track, int]] = field(default_factory=dict)
+
+
+class _Head(NamedTuple):
+    """What begins with a slice: its timer, the callers that it names itself, its calls."""
+
+    timer: int
+    callers: tuple[int, ...]
+    calls: int
 
 
 @dataclass(slots=True)
 class _Open:
-    """A slice that has begun."""
+    """A slice that has begun.
+
+    Attributes:
+        latest: when it ends at the latest, as it or a slice around it began with its duration.
+        is_timed: it began with its duration, so that no other event ends it.
+        below: nanoseconds of nested slices.
+    """
 
     row: int
     start: int
     calls: int
-    below: int = 0  # nanoseconds of nested slices
+    latest: int
+    is_timed: bool = False
+    below: int = 0
 
 
 @dataclass(slots=True)
 class _Track:
+    """A track, and its events in the order of the file.
+
+    Attributes:
+        moments, clocks: when an event was, by which clock.
+        heads: the position of what begins; _END for an end.
+        took: the duration of slices that have one, by the position of their event.
+    """
+
     name: str = ""
-    parent: int = 0
+    parent: TrackKey = 0
+    machine: int = 0
     process: str | None = None
     pid: int = 0
     tid: int | None = None
-    open: list[_Open] = field(default_factory=list)
-    stacks: Stacks = field(default_factory=Stacks)
     streams: bool = False
-    slices: int = 0
+    moments: array[int] = field(default_factory=lambda: array("q"))
+    clocks: array[int] = field(default_factory=lambda: array("i"))
+    heads: array[int] = field(default_factory=lambda: array("i"))
+    took: dict[int, int] = field(default_factory=dict)
+
+    def event(self, moment: int, clock: int, head: int) -> None:
+        self.moments.append(moment)
+        self.clocks.append(clock)
+        self.heads.append(head)
+
+    def take(self, other: _Track) -> None:
+        """Add the events of another track of the same thread."""
+        self.took |= {len(self.heads) + at: took for at, took in other.took.items()}
+        self.moments += other.moments
+        self.clocks += other.clocks
+        self.heads += other.heads
+        self.streams |= other.streams
+        self.name = self.name or other.name
 
 
 class _Reading:
     def __init__(self, source: Path) -> None:
         self._source = source
         self._timers = Timers()
-        self._tracks: dict[int, _Track] = {}
+        self._tracks: dict[TrackKey, _Track] = {}
         self._sequences: dict[int, _Sequence] = {}
-        self._first: int | None = None
-        self._last = 0
-        self._unclosed = self._unopened = 0
+        self._clocks = Clocks()
+        self._heads: dict[_Head, int] = {}
+        self._first, self._last = _NEVER, -_NEVER
+        self._left_out: Counter[str] = Counter()
+        self._unclosed = self._outlasting = self._nameless = self._gaps = 0
         self.stray = 0  # zero bytes between packets
 
     def packet(self, packet: Message) -> None:
-        if 50 in packet:
+        if 50 in packet or 133 in packet:
             raise refusal(
                 self._source, "", "compressed packets; `traceconv decompress_packets` unpacks them"
             )
         sequence_id = _number(packet, 10)
-        if _number(packet, 13) & 1 or sequence_id not in self._sequences:
-            self._sequences[sequence_id] = _Sequence()
-        sequence = self._sequences[sequence_id]
+        sequence = self._sequence(sequence_id, packet)
+        if (descriptor := _inner(packet, 60)) is not None:
+            self._describe(descriptor, _number(packet, 98))
+        if 12 in packet or 44 in packet or 59 in packet:
+            sequence.seen.clear()
+        if 59 in packet and (defaults := _inner(packet, 59)) is not None:
+            sequence.clock = _number(defaults, 58)
+            sequence.track = _number(_inner(defaults, 11) or {}, 11)
         if (interned := _inner(packet, 12)) is not None:
             self._intern(interned, sequence)
-        if (descriptor := _inner(packet, 60)) is not None:
-            self._describe(descriptor)
-        if (event := _inner(packet, 11)) is not None:
-            self._event(event, _number(packet, 8), sequence)
+        try:
+            if 6 in packet and (snapshot := _inner(packet, 6)) is not None:
+                self._snapshot(snapshot, sequence_id)
+                return
+            if 44 in packet and (thread := _inner(packet, 44)) is not None:
+                self._describe_legacy(thread, sequence_id, sequence)
+            if _number(packet, 13) & 2 and not sequence.complete:
+                self._left_out["packets that rely on packets that were lost"] += 1
+                return
+            stamp = _last(packet, 8)
+            clock = self._clocks.clock(_number(packet, 58) or sequence.clock, sequence_id)
+            moment = None
+            if isinstance(stamp, int):
+                moment = clock.moment(wire.signed(stamp))
+            elif clock.since is not None:
+                moment = clock.since
+            event = _last(packet, 11)
+            if not isinstance(event, bytes):
+                return
+            if moment is not None and (seen := sequence.seen.get(event)) is not None:
+                seen[0].event(moment, clock.at, seen[1])
+            else:
+                self._event(event, moment, clock, sequence)
+        except ClockError as problem:
+            raise refusal(self._source, "", str(problem)) from None
+
+    def _sequence(self, id: int, packet: Message) -> _Sequence:
+        sequence = self._sequences.get(id)
+        if sequence is None:
+            sequence = self._sequences[id] = _Sequence()
+        elif _number(packet, 42):
+            self._gaps += 1
+            sequence.complete = False
+        if _number(packet, 13) & 1 or _number(packet, 41):
+            sequence = self._sequences[id] = _Sequence(
+                complete=True,
+                track=sequence.track if isinstance(sequence.track, tuple) else 0,
+                legacy_us=sequence.legacy_us,
+            )
+        return sequence
+
+    def _snapshot(self, snapshot: Message, sequence_id: int) -> None:
+        of_trace = _number(snapshot, 2)
+        readings = []
+        for value in snapshot.get(1, ()):
+            if isinstance(value, bytes):
+                reading = _message(value)
+                clock = self._clocks.clock(_number(reading, 1), sequence_id)
+                stamp, unit_ns = _number(reading, 2), _number(reading, 4)
+                readings.append((clock, stamp, unit_ns, bool(_number(reading, 3))))
+        self._clocks.snapshot(readings, self._clocks.clock(of_trace, 0) if of_trace else None)
 
     def _intern(self, interned: Message, sequence: _Sequence) -> None:
         for number, table in (
@@ -199,9 +329,10 @@ class _Reading:
                     message = _message(entry)
                     table[_number(message, 1)] = _text(message, 2)
 
-    def _describe(self, descriptor: Message) -> None:
-        track = self._tracks.setdefault(_number(descriptor, 1), _Track())
-        track.name = _text(descriptor, 2) or track.name
+    def _describe(self, descriptor: Message, machine: int) -> None:
+        track = self._track(_number(descriptor, 1))
+        track.machine = machine
+        track.name = next(filter(None, (_text(descriptor, at) for at in (2, 10, 13))), track.name)
         track.parent = _number(descriptor, 5) or track.parent
         if (process := _inner(descriptor, 3)) is not None:
             track.pid, track.process = _number(process, 1), _text(process, 6)
@@ -209,56 +340,110 @@ class _Reading:
             track.pid, track.tid = _number(thread, 1), _number(thread, 2)
             track.name = _text(thread, 5) or track.name
 
-    def _event(self, event: Message, moment: int, sequence: _Sequence) -> None:
-        track = self._tracks.setdefault(_number(event, 11), _Track())
-        kind = _number(event, 9)
-        if kind not in (1, 2):
-            return
-        if moment > limits.SUM:
-            raise refusal(self._source, "", f"a time stamp of {moment} ns")
-        self._first = moment if self._first is None else min(self._first, moment)
-        self._last = max(self._last, moment)
-        if kind == 1:
-            self._begin(track, event, moment, sequence)
-        elif track.open:
-            self._end(track, moment)
-        else:
-            self._unopened += 1
+    def _describe_legacy(self, thread: Message, sequence_id: int, sequence: _Sequence) -> None:
+        """Take over the description of a sequence's thread, as older writers give it."""
+        key = ("sequence", sequence_id, _number(thread, 1), _number(thread, 2))
+        track = self._track(key)
+        track.pid, track.tid = _number(thread, 1), _number(thread, 2)
+        track.name = _text(thread, 5) or track.name
+        sequence.track = key
+        sequence.legacy_us = _number(thread, 6)
 
-    def _begin(self, track: _Track, event: Message, moment: int, sequence: _Sequence) -> None:
-        facts = dict(self._annotations(event, sequence))
-        row = track.open[-1].row if track.open else 0
-        path = facts.get("call path", "")
-        if isinstance(path, str) and path and not track.open:
-            for name in path.split(_ARROW):
-                row = track.stacks.below(row, self._timers.place(routine_timer(name)))
-        timer = self._timer(event, sequence)
-        track.streams = track.streams or any(group.startswith("GPU_") for group in timer.groups)
-        row = track.stacks.below(row, self._timers.place(timer))
-        calls = facts.get("calls", 1)
+    def _track(self, key: TrackKey) -> _Track:
+        track = self._tracks.get(key)
+        if track is None:
+            track = self._tracks[key] = _Track()
+        return track
+
+    def _event(self, data: bytes, moment: int | None, clock: Clock, sequence: _Sequence) -> None:
+        event, nameless = _message(data), self._nameless
+        if 1 in event or 16 in event:
+            sequence.legacy_us += wire.signed(_number(event, 1))
+            stamp_us = wire.signed(_number(event, 16)) if 16 in event else sequence.legacy_us
+            clock = self._clocks.clock(MONOTONIC, 0)
+            moment = clock.moment(stamp_us * 1000)
+        key = _number(event, 11) if 11 in event else sequence.track
+        track = self._track(key)
+        kind = _number(event, 9)
+        took = None
+        if not kind and (legacy := _inner(event, 6)) is not None:
+            kind, took, track = self._legacy(legacy, key, track, event, sequence)
+        if kind not in (1, 2):
+            if kind not in (3, 4):
+                self._left_out[f"events of the unknown type {kind}"] += 1
+            return
+        if moment is None:
+            self._left_out["events without a time"] += 1
+            return
+        if took is not None:
+            track.took[len(track.heads)] = took
+        head = _END if kind == 2 else self._head(track, event, sequence)
+        track.event(moment, clock.at, head)
+        if not event.keys() & _NOT_ALIKE and self._nameless == nameless:
+            if len(sequence.seen) >= _MOST_SEEN:
+                sequence.seen.clear()
+            sequence.seen[data] = track, head
+
+    def _legacy(
+        self, legacy: Message, key: TrackKey, track: _Track, event: Message, sequence: _Sequence
+    ) -> tuple[int, int | None, _Track]:
+        """Type, duration and track of an event with a phase of Chrome's traces instead of a
+        type; asynchronous slices of an id are a track of their own."""
+        phase = chr(_number(legacy, 2) & 0x7F)
+        if phase == "X":
+            took = wire.signed(_number(legacy, 3)) * 1000
+            if not 0 <= took < limits.SLICE_NS:
+                raise refusal(self._source, "", f"a slice of {took} ns")
+            return 1, took, track
+        if phase in "BE":
+            return (1 if phase == "B" else 2), None, track
+        if phase not in "beSF":
+            return (3 if phase in _PHASES_LEFT_OUT else 0), None, track
+        category = ",".join(self._categories(event, sequence))
+        scope: tuple[Hashable, ...] = (_text(legacy, 7), category)
+        if phase in "SF":
+            scope += (self._name(event, sequence),)
+        for which in (6, 10, 11):
+            if which in legacy:
+                scope += (which, _number(legacy, which), track.pid if which == 10 else 0)
+        own = self._track(("id", *scope))
+        own.parent, own.name = own.parent or key, own.name or f"asynchronous {category}".strip()
+        return (1 if phase in "bS" else 2), None, own
+
+    def _head(self, track: _Track, event: Message, sequence: _Sequence) -> int:
+        """The position of what begins with a slice."""
+        facts = dict(self._annotations(event, sequence)) if 4 in event else {}
+        path, calls = facts.get("call path", ""), facts.get("calls", 1)
+        callers: tuple[int, ...] = ()
+        if isinstance(path, str) and path:
+            callers = tuple(self._timers.place(routine_timer(name)) for name in path.split(_ARROW))
         if not isinstance(calls, int) or calls > limits.SUM:
             raise refusal(self._source, "", f"{calls} calls in one slice")
-        track.open.append(_Open(row, moment, calls))
-        track.slices += 1
+        timer = self._timer(event, sequence)
+        track.streams = track.streams or any(group.startswith("GPU_") for group in timer.groups)
+        head = _Head(self._timers.place(timer), callers, calls)
+        return self._heads.setdefault(head, len(self._heads))
 
-    def _end(self, track: _Track, moment: int) -> None:
-        slice = track.open.pop()
-        took = max(0, moment - slice.start)
-        track.stacks.add(slice.row, took - slice.below)
-        track.stacks.calls[slice.row] += slice.calls
-        if track.open:
-            track.open[-1].below += took
+    def _name(self, event: Message, sequence: _Sequence) -> str:
+        if name := _text(event, 23):
+            return name
+        number = _number(event, 10) or _number(_inner(event, 6) or {}, 1)
+        if number and number not in sequence.names:
+            self._nameless += 1
+        return sequence.names.get(number) or "(no name)"
 
-    def _timer(self, event: Message, sequence: _Sequence) -> Timer:
-        name = _text(event, 23) or sequence.names.get(_number(event, 10), "(no name)")
-        groups = [sequence.categories.get(iid, "") for iid in self._numbers(event, 3)]
-        groups += [
+    def _categories(self, event: Message, sequence: _Sequence) -> list[str]:
+        categories = [sequence.categories.get(iid, "") for iid in self._numbers(event, 3)]
+        categories += [
             value.decode("utf-8", "backslashreplace")
             for value in event.get(22, ())
             if isinstance(value, bytes)
         ]
-        timer = routine_timer(name)
-        return timer._replace(groups=tuple(group for group in groups if group) or _GROUPS)
+        return [category for category in categories if category]
+
+    def _timer(self, event: Message, sequence: _Sequence) -> Timer:
+        timer = routine_timer(self._name(event, sequence))
+        return timer._replace(groups=tuple(self._categories(event, sequence)) or _GROUPS)
 
     @staticmethod
     def _numbers(event: Message, number: int) -> list[int]:
@@ -279,19 +464,22 @@ class _Reading:
                 yield name, _number(note, 4, _number(note, 3))
 
     def profile(self) -> Profile:
-        for track in self._tracks.values():
-            self._unclosed += len(track.open)
-            while track.open:
-                self._end(track, self._last)
-        used = [(uuid, track) for uuid, track in self._tracks.items() if track.slices]
+        used = self._used()
         if not used:
             raise refusal(self._source, "", "contains no slices on a track")
+        clocks = {at for track in used.values() for at in set(track.clocks)}
+        try:
+            conversions = self._clocks.conversions(clocks)
+            ordered = {key: self._ordered(track, conversions) for key, track in used.items()}
+        except ClockError as problem:
+            raise refusal(self._source, "", str(problem)) from None
         threads: dict[Thread, Stacks] = {}
-        for thread, track in self._placed(used):
+        for thread, key in self._placed(used):
+            stacks = self._nested(*ordered.pop(key))
             if thread in threads:
-                threads[thread].take(track.stacks)
+                threads[thread].take(stacks)
             else:
-                threads[thread] = track.stacks
+                threads[thread] = stacks
         profiles = [
             ThreadProfile(thread, stacks.tree(TIME, self._timers))
             for thread, stacks in sorted(threads.items(), key=lambda pair: _order(pair[0]))
@@ -307,24 +495,135 @@ class _Reading:
             profiles,
             [TIME],
             application=names[0] if len(set(names)) == 1 else "",
-            duration_ns=self._last - (self._first or 0),
+            duration_ns=self._last - self._first,
         )
+        notes = self._notes()
+        return replace(profile, metadata={IMPORT_NOTES: "\n".join(notes)} if notes else {})
+
+    def _notes(self) -> list[str]:
         notes = []
         if self.stray:
             notes.append(f"{several(self.stray, 'stray zero byte')} between packets")
+        if self._gaps:
+            notes.append(
+                f"packets were lost in {several(self._gaps, 'place')}: what they held is missing"
+            )
+        if self._nameless:
+            notes.append(f"{self._nameless} slices have a name that the file does not hold")
         if self._unclosed:
             notes.append(f"{self._unclosed} slices had no end; they end with the trace")
-        if self._unopened:
-            notes.append(f"omitted: {self._unopened} ends of slices without a beginning")
-        return replace(profile, metadata={IMPORT_NOTES: "\n".join(notes)} if notes else {})
+        if self._outlasting:
+            notes.append(
+                f"{self._outlasting} slices outlasted the slice around them; they end with it"
+            )
+        return notes + [
+            f"omitted: {count} {what}" for what, count in sorted(self._left_out.items())
+        ]
 
-    def _placed(self, used: list[tuple[int, _Track]]) -> Iterator[tuple[Thread, _Track]]:
-        """Each track with its thread; additional lanes of taupy's exports share a thread."""
-        nodes: dict[int, tuple[int, int]] = {}
+    def _used(self) -> dict[TrackKey, _Track]:
+        """The tracks with slices; several of one thread are one."""
+        used: dict[TrackKey, _Track] = {}
+        of_thread: dict[tuple[int, int, int], _Track] = {}
+        for key, track in self._tracks.items():
+            if not track.heads:
+                continue
+            if track.tid is not None:
+                first = of_thread.setdefault((track.machine, track.pid, track.tid), track)
+                if first is not track:
+                    first.take(track)
+                    continue
+            used[key] = track
+        for key, track in list(used.items()):
+            if max(track.heads) == _END:
+                self._left_out[_UNOPENED] += len(track.heads)
+                del used[key]
+        return used
+
+    def _ordered(
+        self, track: _Track, conversions: dict[int, Conversion]
+    ) -> tuple[list[int], list[int], dict[int, int]]:
+        """The events of a track by time, then in the order of the file: moments of the trace,
+        heads, and the duration of slices that have one."""
+        import numpy
+
+        moments = numpy.array(track.moments, dtype=numpy.int64)
+        clocks = numpy.frombuffer(track.clocks, dtype=numpy.int32)
+        for at in set(track.clocks):
+            of_clock = clocks == at
+            moments[of_clock] = conversions[at](moments[of_clock])
+        order = numpy.argsort(moments, kind="stable")
+        heads = numpy.frombuffer(track.heads, dtype=numpy.int32)
+        took = {}
+        if track.took:
+            took = {
+                at: track.took[place]
+                for at, place in enumerate(order.tolist())
+                if place in track.took
+            }
+        first, last = int(moments[order[0]]), int(moments[order[-1]])
+        for at, duration in took.items():
+            last = max(last, int(moments[order[at]]) + duration)
+        self._first = min(self._first, first)
+        self._last = max(self._last, last)
+        heads = heads[order]
+        if not track.name and track.parent and track.tid is None:
+            # Perfetto, too, names a track that has no name by its first slice.
+            timer = list(self._heads)[int(heads[heads != _END][0])].timer
+            track.name = self._timers.timers[timer].name
+        return moments[order].tolist(), heads.tolist(), took
+
+    def _nested(self, moments: list[int], heads: list[int], took: dict[int, int]) -> Stacks:
+        """The call paths of a track's slices: a slice that begins within another is below it."""
+        stacks = Stacks()
+        begins = list(self._heads)
+        open_ones: list[_Open] = []
+        for at, (moment, head) in enumerate(zip(moments, heads, strict=True)):
+            is_end = head == _END
+            while open_ones and open_ones[-1].latest < moment + (not is_end):
+                self._outlasting += not open_ones[-1].is_timed
+                self._end(stacks, open_ones, open_ones[-1].latest)
+            if is_end:
+                if all(slice.is_timed for slice in open_ones):
+                    self._left_out[_UNOPENED] += 1
+                    continue
+                while open_ones[-1].is_timed:
+                    self._outlasting += open_ones[-1].latest > moment
+                    self._end(stacks, open_ones, moment)
+                self._end(stacks, open_ones, moment)
+                continue
+            timer, callers, calls = begins[head]
+            row, latest = 0, _NEVER
+            if open_ones:
+                row, latest = open_ones[-1].row, open_ones[-1].latest
+            else:
+                for caller in callers:
+                    row = stacks.below(row, caller)
+            is_timed = at in took
+            if is_timed:
+                self._outlasting += moment + took[at] > latest
+                latest = min(latest, moment + took[at])
+            open_ones.append(_Open(stacks.below(row, timer), moment, calls, latest, is_timed))
+        while open_ones:
+            self._unclosed += not open_ones[-1].is_timed
+            self._end(stacks, open_ones, min(open_ones[-1].latest, self._last))
+        return stacks
+
+    @staticmethod
+    def _end(stacks: Stacks, open_ones: list[_Open], moment: int) -> None:
+        slice = open_ones.pop()
+        took = moment - slice.start
+        stacks.add(slice.row, took - slice.below)
+        stacks.calls[slice.row] += slice.calls
+        if open_ones:
+            open_ones[-1].below += took
+
+    def _placed(self, used: dict[TrackKey, _Track]) -> Iterator[tuple[Thread, TrackKey]]:
+        """The thread of each track; additional lanes of taupy's exports share a thread."""
+        nodes: dict[tuple[int, int], tuple[int, int]] = {}
         numbers: dict[tuple[int, int], int] = {}
         before: Thread | None = None
-        for uuid, track in used:
-            node, context = self._place(uuid, track, nodes)
+        for key, track in used.items():
+            node, context = self._place(key, track, nodes)
             lane = _LANE.fullmatch(track.name)
             if (
                 lane
@@ -334,25 +633,29 @@ class _Reading:
                     lane[1] == (before.name or ("stream" if before.kind == "stream" else "thread"))
                 )
             ):
-                yield before, track
+                yield before, key
                 continue
             number = numbers.get((node, context), 0)
             numbers[node, context] = number + 1
             kind = "stream" if track.streams or context else "host"
             name = "" if track.name in ("thread", "stream") else track.name
             before = Thread(node, context, number, kind, name)  # type: ignore[arg-type]
-            yield before, track
+            yield before, key
 
     def _place(
-        self, uuid: int, track: _Track, nodes: dict[int, tuple[int, int]]
+        self, key: TrackKey, track: _Track, nodes: dict[tuple[int, int], tuple[int, int]]
     ) -> tuple[int, int]:
         """Node and context: in our own exports from the track's number, otherwise a node for each
         process."""
         above = track.parent
-        if uuid >> 60 == 2 and above >> 60 == 1:
+        if isinstance(key, int) and isinstance(above, int) and key >> 60 == 2 and above >> 60 == 1:
             return above >> 24 & 0xFFFF, above & 0xFFFF
-        pid = track.pid or (self._tracks[above].pid if above in self._tracks else 0)
-        return nodes.setdefault(pid, (len(nodes), 0))
+        seen = {key}
+        while not track.pid and above in self._tracks and above not in seen:
+            seen.add(above)
+            track = self._tracks[above]
+            above = track.parent
+        return nodes.setdefault((track.machine, track.pid), (len(nodes), 0))
 
 
 def _order(thread: Thread) -> tuple[int, int, int]:
