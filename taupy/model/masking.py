@@ -1,20 +1,21 @@
 """Mask what looks like a secret in command lines and metadata, before it is stored.
 
-`secret_words.py` has the rules. A masked value becomes `MASKED-` and a salted digest: equal values
-stay equal, so that trials still group, and nobody without the salt can try values. The salt lies in
-the user's state folder. Most command lines have nothing to mask, which is found out without regular
-expressions, whose compilation would delay the program.
+`secret_words.py` and `secret_names.py` have the rules. A masked value becomes `MASKED-` and a
+salted digest: equal values stay equal, so that trials still group, and nobody without the salt can
+try values. The salt lies in the user's state folder. Most command lines have nothing to mask, which
+is found out without regular expressions, whose compilation would delay the program.
 """
 
 from __future__ import annotations
 
 import os
 
+from taupy.model.token_forms import FORMS, FORMS_WITHIN
 from taupy.state.folder import Folder, open_own
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from taupy.model.profile import Profile
     from taupy.model.secret_words import Rules
@@ -26,11 +27,15 @@ MARK = "MASKED-"
 _SALT_BYTES, _DIGITS = 32, 8
 
 _HINTS = (
-    "secret", "token", "key", "pass", "@", "authorization", "private", "signature", "sig=", "hf_",
-    "sk-", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "glpat-", "nvapi-", "xox", "_pat_", "pypi-",
-    "akia", "asia", "aiza", "eyj", "curl", "wget", "pwd", "mysql", "redis",
+    "secret", "token", "key", "pass", "@", "auth", "private", "signature", "sig=", "curl", "wget",
+    "pwd", "psw", "mysql", "maria", "redis", "mongo", "ldap", "sqlcmd", "bcp", "7z", "zip", "rar",
+    "cqlsh", "mosquitto", "ipmi", "smb", "bearer", "jwt", "cookie", "cred", "otp", "mnemonic",
+    "psk", "pat=", "pat ", "pat\0", "_pat", "login", "-user", "-basic", "lftp", "http\0",
+    "http ", "https\0", "https ", "xh\0", "xh ",
+    "identified",
 )  # fmt: skip
-"""A text in lower case without any of these has no secret that the rules find."""
+"""A text in lower case without any of these, and without the form of a token, has no secret that
+the rules find."""
 
 
 class Masking:
@@ -72,7 +77,8 @@ class Masking:
 
         rules = Rules(self.names, hidden)
         lines = rules.without_keys(text).split("\n")
-        masked = [line if self._is_clean(line) else rules.code(line) for line in lines]
+        is_clean = self._test_for(text)
+        masked = [line if is_clean(line) else rules.code(line) for line in lines]
         changed = zip(text.split("\n"), masked, strict=True)
         return "\n".join(masked), sum(before != after for before, after in changed)
 
@@ -84,11 +90,27 @@ class Masking:
         return {name: rules.value(name, text) for name, text in metadata.items()}
 
     def _is_clean(self, text: str) -> bool:
-        if self.keeps:
-            return True
-        lower = text.lower().replace("-", "_") if self.names else text.lower()
+        return self.keeps or self._test_for(text)(text)
+
+    def _test_for(self, text: str) -> Callable[[str], bool]:
+        """Whether a part of this text certainly has no secret."""
+        lower = text.lower()
         named = [name.lstrip("-+~").lower().replace("-", "_") for name in self.names]
-        return not any(hint in lower for hint in (*_HINTS, *named))
+        hints = [hint for hint in _HINTS if hint in lower]
+        names = [name for name in named if name in lower.replace("-", "_")]
+        starts = [start for start, _ in FORMS if start in text]
+        parts = [part for part, _ in FORMS_WITHIN if part in text]
+
+        def is_clean(part: str) -> bool:
+            lower = part.lower()
+            return not (
+                any(hint in lower for hint in hints)
+                or any(name in lower.replace("-", "_") for name in names)
+                or any(within in part for within in parts)
+                or any(_begins_word(part, start) for start in starts)
+            )
+
+        return is_clean
 
     def _rules(self) -> Rules:
         from taupy.model.secret_words import Rules
@@ -109,6 +131,14 @@ class Masking:
 
 
 UNMASKED = Masking("", keeps=True)
+
+
+def _begins_word(text: str, start: str) -> bool:
+    """Whether a word of a text begins with this."""
+    at = text.find(start)
+    while at > 0 and (text[at - 1].isalnum() or text[at - 1] == "_"):
+        at = text.find(start, at + 1)
+    return at >= 0
 
 
 def _salt_in(state: str) -> bytes:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import random
 import re
 import shlex
+import string
 import time
 from pathlib import Path
 
@@ -11,8 +13,29 @@ import pytest
 
 from taupy.model.masking import Masking
 
-TRAININGS = (Path(__file__).parents[2] / "data" / "trainings.txt").read_text().splitlines()
-"""Command lines of trainings, of the kinds that people write."""
+DATA = Path(__file__).parents[2] / "data"
+LETTERS = {
+    "hex": "0123456789abcdef",
+    "an": string.ascii_letters + string.digits,
+    "up": string.ascii_uppercase + string.digits,
+    "num": string.digits,
+}
+
+
+def corpus(name):
+    """The lines of a file, in which {hex40} is as many random characters."""
+    lines = (DATA / name).read_text().splitlines()
+    return [filled(line) for line in lines if not line.startswith("#")]
+
+
+def filled(line):
+    chosen = random.Random(line)
+
+    def letters(match):
+        return "".join(chosen.choices(LETTERS[match[1]], k=int(match[2])))
+
+    return re.sub(r"\{(hex|an|up|num)(\d+)\}", letters, line)
+
 
 SECRETS = """
 train.py --password X | X
@@ -94,11 +117,30 @@ def state(tmp_path):
     return str(folder)
 
 
-def test_no_training_is_hit(state):
-    assert len(TRAININGS) >= 200
+def test_every_form_of_a_secret_is_masked_and_nothing_beside_it(state):
+    masking, lines = Masking(state), corpus("secrets.txt")
+    assert len(lines) >= 300
+    wrong = []
+    for line in lines:
+        secret = line[line.index("⟦") + 1 : line.index("⟧")]
+        words = shlex.split(line)
+        masked = masking.words([re.sub("[⟦⟧]", "", word) for word in words])
+        masked = [re.sub("MASKED-[0-9a-f]{8}", "#", word) for word in masked]
+        if masked != [re.sub("⟦.*⟧", "#", word) for word in words]:
+            wrong.append((words, masked))
+        shown = masking.line(re.sub("[⟦⟧]", "", line))
+        if secret in re.sub("MASKED-[0-9a-f]{8}", "", shown):
+            wrong.append((line, shown))
+    assert wrong == []
+
+
+@pytest.mark.parametrize("name", ["trainings.txt", "harmless.txt"])
+def test_nothing_harmless_is_hit(state, name):
+    lines = corpus(name)
+    assert len(lines) >= 300
     masking = Masking(state)
     hits = []
-    for line in TRAININGS:
+    for line in lines:
         words = shlex.split(line)
         hits += [(words, masked) for masked in [masking.words(words)] if masked != words]
         hits += [(line, masked) for masked in [masking.line(line)] if masked != line]
@@ -176,9 +218,10 @@ def test_masking_again_changes_nothing(state):
 
 
 @pytest.mark.parametrize("number", ["4096", "1e-3", "-2", "0.5", "1,2,3", "[1,2]", "16x16", "0xff"])
-def test_numbers_are_never_masked(state, number):
-    words = ["x", "--password", number, "--token", number, f"secret={number}"]
+def test_numbers_are_masked_after_password_only(state, number):
+    words = ["x", "--key", number, "--token", number, f"pass={number}", f"num_secrets={number}"]
     assert Masking(state).words(words) == words
+    assert Masking(state).words([f"password={number}"])[0].startswith("password=MASKED-")
 
 
 def test_a_user_can_name_more_and_can_keep_all(state):
