@@ -8,6 +8,7 @@ itself an installed one. Nothing is looked up on the disk: the trial may come fr
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -17,6 +18,8 @@ from taupy.model.rows import TimerRow
 
 _CELL = "<ipython-input"
 _GENERATED = re.compile(r"(^|/)(torchinductor_[^/]*|ipykernel_launcher\.py)(/|$)")
+_METHOD = re.compile(r"__\w+__")
+_ATTRS = re.compile(r"<attrs generated \w+ (?:.*\.)?(\w+)>")
 _RUNNERS = ("<frozen runpy>", "runpy.py")
 _PARTS = re.compile(r"(?:^|\.)(?:<locals>\.)?<(?:genexpr|listcomp|setcomp|dictcomp)>$")
 _SHORTENED = re.compile(
@@ -25,6 +28,8 @@ _SHORTENED = re.compile(
     r"|asyncio|multiprocessing|concurrent|importlib|logging|json|unittest|xml|http|email)/"
 )
 """Libraries' files in profiles of other tools that do not tell where they lie."""
+_SINGLE = frozenset({*sys.stdlib_module_names, "six", "typing_extensions"})
+"""Modules without a folder that no program has of its own: there, their path is `inspect.py`."""
 _PACKAGE = re.compile(
     r"^(.*/(?:site-packages|dist-packages|lib(?:64)?/python\d+(?:\.\d+t?)?)/)([^/]+)"
 )
@@ -53,9 +58,12 @@ def is_own(path: str | None, extent: Extent, timer: TimerRow | None = None) -> b
     if path is None:
         return False
     if path.startswith("<"):
+        if timer is not None and generated_for(timer) is not None:
+            return False
         return path.startswith(_CELL) or (path in extent.files and not is_library(path))
     if not is_library(path, "" if timer is None else timer.groups):
-        return _GENERATED.search(path) is None and not _SHORTENED.match(path)
+        shortened = _SHORTENED.match(path) or path.removesuffix(".py") in _SINGLE
+        return _GENERATED.search(path) is None and not shortened
     package = package_of(path, timer) if extent.packages else None
     return package is not None and package in extent.packages
 
@@ -70,6 +78,26 @@ def package_of(path: str | None, timer: TimerRow | None = None) -> str | None:
     file = "" if timer is None or not is_library("", timer.groups) else timer.file or ""
     rest = file.partition("/")[2]
     return path.removesuffix(f"/{rest}") if file else None
+
+
+def generated_for(timer: TimerRow) -> str | None:
+    """The name of a method that a library has made while the program ran, with its class if the
+    file says so: `__init__` of a data class, `Point.__eq__` of attrs. None: it is none."""
+    name = timer.short_name.rpartition("<locals>.")[2]
+    if not (timer.file or "").startswith("<") or _METHOD.fullmatch(name) is None:
+        return None
+    of_class = _ATTRS.match(timer.file or "")
+    return f"{of_class[1]}.{name}" if of_class else name
+
+
+def package_name(path: str | None, timer: TimerRow) -> str | None:
+    """What people call the library that a routine belongs to: `pytest` also of `_pytest`; None of C
+    functions and of code that is generated while a program runs."""
+    file = timer.file or ""
+    if not file or file.startswith("<"):
+        return None
+    folder = package_of(path, timer) or file.partition("/")[0]
+    return folder.rpartition("/")[2].removesuffix(".py").lstrip("_") or None
 
 
 def is_program(caller: TimerRow) -> bool:

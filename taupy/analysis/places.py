@@ -23,6 +23,7 @@ from taupy.analysis.own_code import (
     is_own,
     is_program,
     owners,
+    package_name,
     package_of,
 )
 from taupy.model.forest import preorder
@@ -145,6 +146,18 @@ class Part(NamedTuple):
     calls: int
 
 
+class Package(NamedTuple):
+    """Time in the own routines of a library.
+
+    Attributes:
+        outside_ns: the part of it that no routine of the program has called.
+    """
+
+    name: str
+    ns: float
+    outside_ns: float
+
+
 @dataclass(frozen=True, slots=True)
 class Place:
     """Time in one place of the program, or apart from all of them.
@@ -154,7 +167,7 @@ class Place:
         share: of the time of its threads.
         calls: None if they were not counted.
         callees: the library's routines and C functions below, the largest first; of waiting, what
-            waits.
+            waits; of imports, the modules that the program imports.
         caller: the program's routine each call of which makes many of the place, in a loop, through
             a library or by recursion.
         asleep_ns: sampled time in which it slept or waited for a disk; 0 if it mostly worked.
@@ -197,7 +210,17 @@ def places(
         path_of: a timer's full name -> its source file as the interpreter knew it.
         asleep: row of the tree -> samples, and the sampled time without work [ns].
     """
-    return _Tally(tree, group_of, path_of, asleep or {}).places()
+    return tally(tree, group_of, path_of, asleep).places()
+
+
+def tally(
+    tree: Tree,
+    group_of: Sequence[str],
+    path_of: Mapping[str, str | None],
+    asleep: Mapping[int, tuple[int, float]] | None = None,
+) -> _Tally:
+    """The sums of which `places` are made, for those who also ask for `packages`."""
+    return _Tally(tree, group_of, path_of, asleep or {})
 
 
 def own_timers(tree: Tree, path_of: Mapping[str, str | None]) -> list[bool]:
@@ -299,7 +322,7 @@ class _Tally:
             for timer, path in zip(timers, self.paths, strict=True)
         ]
         owner_of = owners(timers, own)
-        roles = [_role(timer, mine) for timer, mine in zip(timers, own, strict=True)]
+        roles = self.roles = [_role(timer, mine) for timer, mine in zip(timers, own, strict=True)]
         self.sums: dict[tuple[int, int], float] = defaultdict(float)
         self.calls: dict[tuple[int, int], float] = defaultdict(float)
         self.below: dict[tuple[int, int, int], float] = defaultdict(float)
@@ -312,7 +335,7 @@ class _Tally:
         timer, parent, thread = tree.timer, tree.parent, tree.thread
         groups, counted = self.groups, self.counted
         calls, exclusive = tree.calls, tree.exclusive
-        owner = [_OUTSIDE] * len(parent)
+        owner = self.owner = [_OUTSIDE] * len(parent)
         entry = [-1] * len(parent)
         for row in self.order:
             code, above, count = timer[row], parent[row], calls[row]
@@ -335,7 +358,7 @@ class _Tally:
                     if 0 <= before != mine and not (entered >= 0 and _is_loop(timers[entered])):
                         self.above[group, mine, before] += count
             elif role == "imports":
-                mine, enters = _IMPORTS, -1
+                mine, enters = _IMPORTS, enters if mine == _IMPORTS else code
             elif role == "exit":
                 mine, enters = _EXIT, -1
             elif role == "measuring":
@@ -384,12 +407,42 @@ class _Tally:
             if owner >= 0:
                 of_group[name].append(self._own(group, owner, ns, share, callees, callers))
             elif owner in _KINDS:
-                of_group[name].append(Place(_KINDS[owner], None, ns, share))
+                parts = self._callees(group, owner, callees) if owner == _IMPORTS else ()
+                of_group[name].append(Place(_KINDS[owner], None, ns, share, callees=parts))
             else:
                 of_group[name].append(self._waiting(group, owner, ns, share, callees))
         for mine in of_group.values():
             mine.sort(key=_position)
         return of_group
+
+    def packages(self, of_group: str) -> list[Package]:
+        """The time in each library's own routines, the largest first: what it does for the
+        program's routines, and outside of them. Not imports, waiting and the exit. What C functions
+        and generated code take counts for the library that calls them."""
+        if of_group not in self.names:
+            return []
+        tree, roles, paths = self.tree, self.roles, self.paths
+        group = self.names.index(of_group)
+        name_of = [
+            package_name(path, timer) if role in ("library", "awaited") else None
+            for timer, path, role in zip(tree.timers, paths, roles, strict=True)
+        ]
+        within: list[str | None] = [None] * len(tree.parent)
+        sums: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
+        for row in self.order:
+            code, above, owner = tree.timer[row], tree.parent[row], self.owner[row]
+            if roles[code] not in ("library", "awaited"):
+                continue
+            name = within[row] = name_of[code] or (within[above] if above >= 0 else None)
+            time = tree.exclusive[row]
+            if name is None or not time or self.groups[tree.thread[row]] != group:
+                continue
+            if owner >= _OUTSIDE:
+                sums[name][0] += time
+            if owner == _OUTSIDE:
+                sums[name][1] += time
+        packages = (Package(name, ns, outside) for name, (ns, outside) in sums.items() if ns > 0)
+        return sorted(packages, key=lambda package: (-package.ns, package.name))
 
     def _own(
         self,

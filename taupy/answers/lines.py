@@ -32,7 +32,7 @@ from taupy.answers.answer import Nothing
 from taupy.model import options
 from taupy.model.profile import Profile
 from taupy.model.question import Condition, Question
-from taupy.model.rows import ThreadRow
+from taupy.model.rows import ThreadRow, TimerRow
 from taupy.model.thread_groups import GROUPS, Group, groups_of
 from taupy.pprof.view import Cell, Column, View
 from taupy.profiledb.database import ProfileDB
@@ -52,7 +52,10 @@ DOES: Mapping[str, str] = {
 }
 """What a thread does in a state."""
 
+_ASLEEP = ("lock", "wait")
 _MOSTLY = 0.9
+_DECORATORS = 20
+"""Lines that are searched for the `def` of a routine."""
 _COLUMNS = (
     Column("threads_group", audience="machines"),
     Column("share_percent", "about_percent", "~%Time", width=6),
@@ -108,6 +111,18 @@ class Texts:
         """The text of a line without the space around it."""
         lines = self._lines_of(path)
         return lines[number - 1].strip() if lines and 0 < number <= len(lines) else None
+
+    def definition(self, path: str | None, timer: TimerRow) -> str | None:
+        """The line of a definition: not its decorators, not the first line of a file, which says
+        nothing of what it does."""
+        lines = self._lines_of(path)
+        if not lines or timer.line is None or timer.short_name == "<module>":
+            return None
+        for at in range(timer.line, min(timer.line + _DECORATORS, len(lines) + 1)):
+            text = lines[at - 1].strip()
+            if not text.startswith(("@", "#")) and text:
+                return text
+        return None
 
     def expression(self, path: str | None, row: LineRow) -> str | None:
         if path not in self._expressions:
@@ -214,12 +229,19 @@ class Lines:
             waits = row.callee is not None and is_wait(row.callee)
             of_place[waits, row.timer.timer].append(row)
         named = []
+        waiting = {place.timer for place in places if place.kind == "waiting"}
+        for place in places:
+            name = "" if place.timer is None else place.timer.timer
+            rows = of_place[False, name]
+            if place.kind == "own" and place.timer in waiting and _take_more(rows, place.ns):
+                # A library's routine that waits, below what is known to wait, shows in the state.
+                of_place[True, name] += [row for row in rows if row.line.state in _ASLEEP]
+                of_place[False, name] = [row for row in rows if row.line.state not in _ASLEEP]
         for place in places:
             if place.timer is not None:
-                rows = of_place.get((place.kind == "waiting", place.timer.timer))
+                rows = of_place[place.kind == "waiting", place.timer.timer]
                 hot = self.hot(rows) if rows else None
-                path, line = self.paths.get(place.timer.timer), place.timer.line
-                text = self.texts.line(path, line) if line is not None else None
+                text = self.texts.definition(self.paths.get(place.timer.timer), place.timer)
                 place = replace(place, hottest=hot, source=hot.text if hot else text)
             named.append(place)
         return named
@@ -244,6 +266,10 @@ class Lines:
         if expression is not None or row.callee is None:
             return expression
         return f"{row.callee.short_name.replace('.<locals>', '')}()"
+
+
+def _take_more(rows: Sequence[LineRow], ns: float) -> bool:
+    return sum(row.line.time_ns for row in rows) > 1.1 * ns
 
 
 def views(db: ProfileDB, trial: int, options: Options) -> list[View]:

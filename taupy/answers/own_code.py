@@ -14,8 +14,8 @@ from typing import Literal
 from taupy.analysis.known_routines import is_wait
 from taupy.analysis.line_times import HotLine, LineRow, estimates, place_of
 from taupy.analysis.places import Part, Place
-from taupy.answers.lines import Lines
-from taupy.answers.places import GroupPlaces, short
+from taupy.answers.lines import Lines, Texts
+from taupy.answers.places import GroupPlaces, called, short
 from taupy.model.question import Condition, Question
 from taupy.model.rows import TimerRow
 from taupy.model.thread_groups import MAIN, groups_of
@@ -53,7 +53,7 @@ _PHASES: Mapping[str, Kind] = {
     "PHASE_SCALING": "optimizer", "PHASE_CHECKPOINT": "checkpoint", "PHASE_COMMUNICATION": "wait",
 }  # fmt: skip
 
-_OF_PLACES: Mapping[str, Kind] = {"imports": "import", "outside": "rest", "exit": "exit"}
+_OF_PLACES: Mapping[str, Kind] = {"imports": "import", "exit": "exit"}
 _NUMBERS = re.compile(r"\.\d+(?=[.\s]|$)")
 _WAITING = frozenset({
     "time.sleep", "_thread.lock.acquire", "select.epoll.poll", "select.poll.poll", "select.select",
@@ -125,14 +125,12 @@ class OwnRoutine:
 @dataclass(frozen=True, slots=True)
 class OwnCode:
     """Attributes:
-    kinds: the main thread's time [ns] by kind, without those that are 0.
     routines: of each group of threads, the dearest first; the main thread's first.
     apart: of each group, what is no routine's: kind, place ("" for none) and ns.
     files: own files with text.
     lines: those at which the watch has looked often enough.
     """
 
-    kinds: Mapping[Kind, float]
     routines: Sequence[OwnRoutine]
     apart: Sequence[tuple[str, Kind, str, float]]
     files: Sequence[Source]
@@ -148,35 +146,40 @@ def own_code(
     whole = _inclusive(db, trial, groups)
     routines: list[OwnRoutine] = []
     apart: list[tuple[str, Kind, str, float]] = []
-    kinds: dict[Kind, float] = dict.fromkeys(KINDS, 0.0)
     for group in groups:
         title = "" if group.group == MAIN else group.title
-        mine = [*_routines(group, title, sources, paths, whole)]
-        routines += mine
-        waits = [place for place in group.places if place.kind == "waiting"]
-        of_kind: list[tuple[Kind, str, float]] = [
-            *(("wait", _where(place), place.ns) for place in waits),
-            *(
-                (_OF_PLACES[place.kind], "", place.ns)
-                for place in group.places
-                if place.kind in _OF_PLACES
-            ),
-        ]
-        apart += [(title, kind, where, ns) for kind, where, ns in of_kind]
+        routines += _routines(group, title, sources, paths, whole)
+        apart += [(title, kind, where, ns) for kind, where, ns in _apart(group)]
+    return OwnCode(routines, apart, [*sources], [*_lines(db, trial, groups)])
+
+
+def kinds(groups: Sequence[GroupPlaces]) -> dict[Kind, float]:
+    """The main thread's time [ns] by kind, in the order of `KINDS`, without those that are 0."""
+    sums: dict[Kind, float] = dict.fromkeys(KINDS, 0.0)
+    for group in groups:
         if group.group == MAIN:
-            for routine in mine:
-                for kind, ns in routine.by_kind.items():
-                    if kind != "wait":
-                        kinds[kind] += ns
-            for kind, _, ns in of_kind:
-                kinds[kind] += ns
-    return OwnCode(
-        {kind: ns for kind, ns in kinds.items() if ns > 0},
-        routines,
-        apart,
-        [*sources],
-        [*_lines(db, trial, groups)],
-    )
+            for place in group.places:
+                if place.kind == "own":
+                    for kind, ns in _by_kind(place, None).items():
+                        sums[kind] += ns
+            for kind, _, ns in _apart(group):
+                sums[kind] += ns
+    return {kind: ns for kind, ns in sums.items() if ns > 0}
+
+
+def _apart(group: GroupPlaces) -> Iterator[tuple[Kind, str, float]]:
+    """What is no routine's. Of the time outside, that in routines of libraries is theirs."""
+    for place in group.places:
+        if place.kind == "waiting":
+            yield "wait", _where(place), place.ns
+        elif place.kind == "outside":
+            of_libraries = min(sum(each.outside_ns for each in group.packages), place.ns)
+            if of_libraries:
+                yield "lib", "", of_libraries
+            if place.ns > of_libraries:
+                yield "rest", "", place.ns - of_libraries
+        elif place.kind in _OF_PLACES:
+            yield _OF_PLACES[place.kind], "", place.ns
 
 
 def kind_of(timer: TimerRow) -> Kind:
@@ -210,6 +213,11 @@ def _routines(
     paths: Mapping[str, str | None],
     whole: Mapping[tuple[str, str], float],
 ) -> Iterator[OwnRoutine]:
+    def lines_of(path: str | None) -> Sequence[str] | None:
+        source = sources.source(path)
+        return None if source is None else source.lines
+
+    texts = Texts(lines_of)
     waits = {place.timer: place for place in group.places if place.kind == "waiting"}
     for place in group.places:
         timer = place.timer
@@ -222,7 +230,7 @@ def _routines(
             timer.file,
             path,
             timer.line,
-            _text(sources, path, timer),
+            texts.definition(path, timer),
             _by_kind(place, waits.get(timer)),
             place.ns,
             whole.get((group.group, timer.timer)),
@@ -260,19 +268,6 @@ def _kind_of_row(row: LineRow) -> Kind:
     return "own" if row.callee is None else kind_of(row.callee)
 
 
-def _text(sources: Sources, path: str | None, timer: TimerRow) -> str | None:
-    """The line of a definition: not its decorators, not the first line of a file, which says
-    nothing of what it does."""
-    source = sources.source(path)
-    if source is None or timer.line is None or timer.short_name == "<module>":
-        return None
-    for at in range(timer.line, min(timer.line + 20, len(source.lines) + 1)):
-        text = source.lines[at - 1].strip()
-        if not text.startswith(("@", "#")) and text:
-            return text
-    return None
-
-
 def _by_kind(place: Place, waiting: Place | None) -> dict[Kind, float]:
     timer = place.timer
     mine: Kind = "own" if timer is None or timer.file is not None else kind_of(timer)
@@ -289,7 +284,7 @@ def _callees(parts: Sequence[Part], waiting: Sequence[Part]) -> list[Callee]:
     by_name: dict[tuple[str, Kind], list[float]] = {}
     for part in (*parts, *waiting):
         kind: Kind = "wait" if part in waiting else kind_of(part.timer)
-        name = short(part.timer)
+        name = called(part.timer)
         name = merged(name) if kind in ("layer", "backward") else name
         sums = by_name.setdefault((name, kind), [0.0, 0])
         sums[0] += part.ns

@@ -18,7 +18,8 @@ from typing import NamedTuple
 
 from taupy.analysis import places
 from taupy.analysis.line_times import HotLine
-from taupy.analysis.places import Place, Tree
+from taupy.analysis.own_code import generated_for
+from taupy.analysis.places import Package, Place, Tree
 from taupy.answers.answer import Nothing
 from taupy.answers.lines import Lines
 from taupy.model import callpaths, options
@@ -50,6 +51,7 @@ _COLUMNS = (
     Column("hottest_line", "int", audience="machines"),
     Column("hottest_ns", "about_ns", "~In line", spare=True),
     Column("source", heading="Source", spare=True),
+    Column("hottest_calls", audience="machines"),
     Column("callee_ns", "time_ns", "Of it", spare=True),
     Column("callee_calls", "int", "Calls", spare=True),
     Column("callee", heading="In", spare=True),
@@ -75,11 +77,14 @@ class GroupPlaces(NamedTuple):
     Attributes:
         threads: how many there are.
         places: own places first, the largest first.
+        packages: the libraries' own routines, where the program's own code takes less than half of
+            the time; the largest first.
     """
 
     group: Group
     threads: int
     places: Sequence[Place]
+    packages: Sequence[Package] = ()
 
     @property
     def title(self) -> str:
@@ -157,12 +162,22 @@ def _grouped(
     asleep: Mapping[int, tuple[int, float]] | None = None,
 ) -> list[GroupPlaces]:
     groups = groups_of(tree.threads, facts)
-    of_group = places.places(tree, groups, paths, asleep)
+    tally = places.tally(tree, groups, paths, asleep)
+    of_group = tally.places()
     return [
-        GroupPlaces(group, groups.count(group), lines.named(group, of_group[group]))
+        GroupPlaces(
+            group,
+            groups.count(group),
+            lines.named(group, of_group[group]),
+            tally.packages(group) if _own_share(of_group[group]) < _MOSTLY else (),
+        )
         for group in GROUPS
         if of_group.get(group) and group != "collectives"
     ]
+
+
+def _own_share(of_group: Sequence[Place]) -> float:
+    return sum(place.share for place in of_group if place.kind == "own")
 
 
 def _asleep(db: ProfileDB, trial: int, table: Table) -> dict[int, tuple[int, float]]:
@@ -217,9 +232,10 @@ def _row(group: Group, place: Place) -> tuple[Cell, ...]:
         place.hottest and place.hottest.line,
         place.hottest and place.hottest.time_ns,
         place.source,
+        place.hottest and place.hottest.calls,
         callee and callee.ns,
         (callee and callee.calls) or None,
-        callee and short(callee.timer),
+        callee and called(callee.timer),
         *((None, None) if callee is None else (callee.timer.file, callee.timer.line)),
         caller and short(caller.timer),
         *((None, None) if caller is None else (caller.timer.file, caller.timer.line)),
@@ -235,6 +251,13 @@ def _named(timer: TimerRow | None) -> tuple[Cell, ...]:
 def short(timer: TimerRow) -> str:
     """A routine's name without the functions around it: `outer.inner`."""
     return timer.short_name.replace(".<locals>", "")
+
+
+def called(timer: TimerRow) -> str:
+    """The name of a library's routine or C function, which says if no file holds its code."""
+    if (timer.file or "").startswith("<") and not (timer.file or "").startswith("<frozen"):
+        return f"{generated_for(timer) or short(timer)} (generated)"
+    return short(timer)
 
 
 def where(timer: TimerRow, hottest: HotLine | None = None) -> str:

@@ -1,7 +1,8 @@
 """Say what to do: what ran, how well it was measured, its phases, and what could be saved.
 
     taupy report                      the trial stored last
-    taupy report 12 --json            the same for programs, with the evidence
+    taupy report 12 -v                everything, with the evidence
+    taupy report 12 --json            the same for programs, unrounded
     taupy report 12 -o report.html    a page: findings, flame graph, layers, memory, kernels
     taupy report 12 15 -o page.html   a page that compares two trials (or sets of repeated runs)
     taupy report 12 15 -o page.html --fail-on "time > +5%"
@@ -40,6 +41,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--no-source", action="store_true", help="leave the program's source text out of the page"
     )
+    parser.add_argument(
+        "-v", "--verbose", action="store_true", help="everything, not only what fits on a screen"
+    )
     options.add_list_argument(
         parser,
         "--fail-on",
@@ -65,8 +69,13 @@ def run(args: argparse.Namespace) -> int:
     ):
         name = trials[0] if running.may_name(trials[0]) else ""
         answer = report(db, trial, name, options.named(args))
-    window = shutil.get_terminal_size((screen.WIDTH, screen.HEIGHT))
-    terminal.write(document.text(answer) if args.json else screen.text(answer, *window))
+    width, height = shutil.get_terminal_size((screen.WIDTH, screen.HEIGHT))
+    height = min(height, screen.HEIGHT)
+    terminal.write(
+        document.text(answer)
+        if args.json
+        else screen.text(answer, width, height, verbose=args.verbose)
+    )
     return 0
 
 

@@ -7,6 +7,7 @@ add up.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
@@ -16,6 +17,12 @@ from taupy.model.question import Question
 Confidence = Literal["high", "medium", "low"]
 """high: the numbers prove the fault; medium: they do, unless the program intends it; low: the
 numbers are typical of the fault."""
+
+Severity = Literal["large", "medium", "small"]
+"""How much of the run could be saved: at least a fifth, a twentieth, or less."""
+
+_LARGE, _MEDIUM = 0.20, 0.05
+_PLACE = re.compile(r"(?<=\()[^()\s:]+:\d+(?=\))")
 
 Cell = str | int | float | None
 
@@ -74,6 +81,17 @@ class Finding:
     def saved_share(self) -> float:
         """Share of the wall clock, 0 to 1."""
         return amdahl(self.saved_ns, self.wall_ns)[0] or 0.0
+
+    @property
+    def severity(self) -> Severity:
+        share = self.saved_share
+        return "large" if share >= _LARGE else "medium" if share >= _MEDIUM else "small"
+
+    @property
+    def place(self) -> str | None:
+        """`file:line` that its sentence names first; None if it names none."""
+        found = _PLACE.search(self.sentence)
+        return found[0] if found else None
 
     @property
     def speedup(self) -> float | None:

@@ -188,7 +188,7 @@ def _is_terminal(stream: IO[str]) -> bool:
         return False
 
 
-_PLAIN_LINES = str.maketrans("├└│…", "|`|~")
+_PLAIN_LINES = str.maketrans("├└│…█▓▒░▚▞·▲◆●", "|`|~#=-.%/.^*o")
 
 
 def _encodable(lines: Iterator[str], out: IO[str]) -> Iterator[str]:

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
 from taupy.answers import places
+from taupy.answers.places import GroupPlaces
 from taupy.escaping import json_visible
 from taupy.model.finding import Evidence, Finding
 from taupy.pprof.cells import seen_by
 from taupy.pprof.view import Cell, View
 from taupy.report.report import Report
+
+_MOST_CALLEES = 8
+"""Callees of a place."""
 
 
 def text(report: Report) -> str:
@@ -37,24 +42,46 @@ def document(report: Report) -> dict[str, Any]:
         "health": dict(report.remarks),
         "unmeasured": list(report.unmeasured),
         "steps": report.steps,
+        "strip": [
+            {"kind": band.kind, "name": band.name, "time_ns": band.ns} for band in report.strip
+        ],
         "phases": [
             {"phase": phase.kind, "time_ns": phase.ns, "share": phase.share}
             for phase in report.phases
         ],
+        "gpu_ns": report.gpu_ns,
         "gpu_times": [{"why": why, "what": what} for why, what in report.gpu_times],
         "ranks": list(report.ranks),
-        "places": [
-            dict(zip(names, cells, strict=True))
+        "places": [place for group in report.places for place in _places(group)],
+        "packages": [
+            {
+                "threads_group": group.group,
+                "package": package.name,
+                "time_ns": package.ns,
+                "outside_ns": package.outside_ns,
+            }
             for group in report.places
-            for names, rows in [_for_machines(places.view(group))]
-            for cells in rows
+            for package in group.packages
         ],
-        "findings": [_finding(finding) for finding in report.judgement.findings],
+        "findings": [_finding(report, finding) for finding in report.judgement.findings],
         "abstentions": [
             {"kind": abstention.kind, "reason": abstention.reason}
             for abstention in report.judgement.abstentions
         ],
     }
+
+
+def _places(group: GroupPlaces) -> Iterator[dict[str, Any]]:
+    """The rows of `taupy places`, each with the callees that screens and pages show."""
+    names, rows = _for_machines(places.view(group))
+    for place, row in zip(group.first(None), rows, strict=True):
+        yield {
+            **dict(zip(names, row, strict=True)),
+            "callees": [
+                {"routine": places.called(part.timer), "time_ns": part.ns, "calls": part.calls}
+                for part in place.callees[:_MOST_CALLEES]
+            ],
+        }
 
 
 def _for_machines(view: View) -> tuple[list[str], list[list[Cell]]]:
@@ -63,13 +90,16 @@ def _for_machines(view: View) -> tuple[list[str], list[list[Cell]]]:
     return names, [[row[at] for at in positions] for row in view.rows]
 
 
-def _finding(finding: Finding) -> dict[str, Any]:
+def _finding(report: Report, finding: Finding) -> dict[str, Any]:
     return {
         "kind": finding.kind,
+        "severity": finding.severity,
+        "place": finding.place,
         "sentence": finding.sentence,
         "saved_ns": finding.saved_ns,
         "saved_bytes": finding.saved_bytes,
         "saved_share": finding.saved_share,
+        "saved_share_of_rest": report.share_of_rest(finding),
         "speedup": finding.speedup,
         "confidence": finding.confidence,
         "attempt": finding.attempt,

@@ -18,12 +18,12 @@ from taupy.escaping import visible
 from taupy.model.finding import Evidence, Finding
 from taupy.model.profile import Steps
 from taupy.model.sampled import CUDA_ALLOCATED, RESIDENT
-from taupy.network.phase_sums import NO_PHASE
 from taupy.profiledb import query
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.source_texts import Source
 from taupy.profiledb.steps import steps_of
 from taupy.report.report import Report
+from taupy.report.strip import kind_of_phase
 from taupy.units import count, duration, percent, several, size
 
 MOST_POINTS = 400
@@ -39,17 +39,6 @@ MOST_EVIDENCE = 3
 LEAST_SHARE = 0.001
 """Callees with less than this share of their caller's time are left out."""
 
-_LARGE, _MEDIUM = 0.20, 0.05
-"""Shares of the run from which on a finding is large, or medium."""
-
-_PHASE_KINDS: Mapping[str, str] = {
-    "import": "import", "data": "data", "forward": "forward", "loss": "forward",
-    "backward": "backward", "recompute": "backward", "optimizer": "optimizer",
-    "scaling": "optimizer", "communication": "wait", "checkpoint": "checkpoint",
-    "validation": "layer", "compile": "lib", "exit": "exit",
-}  # fmt: skip
-"""The colour of a phase, by the names of `static/page.css`."""
-
 
 def overview(db: ProfileDB, report: Report, code: OwnCode, unmeasured_paths: int) -> dict[str, Any]:
     """The data of the overview."""
@@ -57,12 +46,14 @@ def overview(db: ProfileDB, report: Report, code: OwnCode, unmeasured_paths: int
     facts = {fact.name: str(fact.value) for fact in query.trial_metadata(db, report.trial.id)}
     return {
         "run_ns": report.trial.duration_ns,
-        "command": visible(_command(report)),
+        "command": visible(report.typed),
         "facts": [visible(fact) for fact in _facts(db, report, series, facts)],
-        "own": _own_name(report),
-        "strip": _strip(report, code),
+        "own": KINDS["own"] if report.with_c else "your code",
+        "strip": [
+            {"kind": band.kind, "name": band.name, "ns": round(band.ns)} for band in report.strip
+        ],
         "groups": _groups(report, code),
-        "findings": [_finding(finding) for finding in report.judgement.findings],
+        "findings": [_finding(report, finding) for finding in report.judgement.findings],
         "gpu": [visible(line) for lines in report.gpu_times for line in lines],
         "ranks": [visible(line) for line in report.ranks],
         "steps": _steps(series, query.begun_ns(db, report.trial.id)),
@@ -117,13 +108,6 @@ def _line(line: OwnLine) -> dict[str, Any]:
     }
 
 
-def _command(report: Report) -> str:
-    command = report.command
-    if not command:
-        return report.trial.source
-    return f"python {command}" if not command.startswith("taupy") else command
-
-
 def _facts(
     db: ProfileDB, report: Report, series: Sequence[Steps], facts: Mapping[str, str]
 ) -> Iterator[str]:
@@ -158,33 +142,6 @@ def _facts(
     if spent and trial.duration_ns:
         yield f"CPU *{100e9 * spent / trial.duration_ns:.0f} %* of one core"
     yield f"trial {trial.id}, {trial.started_at[:16].replace('T', ' ')} UTC"
-
-
-def _own_name(report: Report) -> str:
-    """What the program's own time is called: without `--c-calls`, C functions are in it."""
-    without_c = any(what.startswith("C functions") for what in report.unmeasured)
-    return "your code" if without_c else KINDS["own"]
-
-
-def _strip(report: Report, code: OwnCode) -> list[dict[str, Any]]:
-    """The main thread's time: a training's by phase, another's by kind."""
-    phases = [phase for phase in report.phases if phase.ns > 0]
-    own = _own_name(report)
-    if {phase.kind for phase in phases} <= {"import", "exit", NO_PHASE}:
-        return [
-            {"kind": kind, "name": own if kind == "own" else KINDS[kind], "ns": round(ns)}
-            for kind, ns in code.kinds.items()
-        ]
-    return [
-        {
-            "kind": _PHASE_KINDS.get(phase.kind, "rest"),
-            "name": {"import": "imports", "data": "data wait", NO_PHASE: "outside of phases"}.get(
-                phase.kind, phase.kind
-            ),
-            "ns": round(phase.ns),
-        }
-        for phase in phases
-    ]
 
 
 def _groups(report: Report, code: OwnCode) -> list[dict[str, Any]]:
@@ -240,20 +197,15 @@ def _callee(callee: Callee) -> dict[str, Any]:
     return {"name": name, "kind": callee.kind, "ns": round(callee.ns), "calls": callee.calls}
 
 
-def severity(share: float) -> str:
-    """How much of the run a finding could save."""
-    return "large" if share >= _LARGE else "medium" if share >= _MEDIUM else "small"
-
-
-def _finding(finding: Finding) -> dict[str, Any]:
-    saved = (
-        f"up to {duration(finding.saved_ns)}, {percent(100 * finding.saved_share)} %"
-        if finding.saved_ns
-        else size(finding.saved_bytes)
-    )
+def _finding(report: Report, finding: Finding) -> dict[str, Any]:
+    saved = size(finding.saved_bytes)
+    if finding.saved_ns:
+        saved = f"up to {duration(finding.saved_ns)}, {percent(100 * finding.saved_share)} %"
+        if (of_rest := report.share_of_rest(finding)) is not None:
+            saved += f" ({percent(100 * of_rest)} % without imports and exit)"
     return {
         "kind": visible(finding.kind),
-        "severity": severity(finding.saved_share),
+        "severity": finding.severity,
         "saved": saved,
         "sentence": visible(finding.sentence),
         "attempt": visible(finding.attempt),
@@ -315,7 +267,7 @@ def _steps(series: Sequence[Steps], begun_ns: int) -> dict[str, Any] | None:
         "phases": [
             {
                 "name": name,
-                "kind": _PHASE_KINDS.get(name, "rest"),
+                "kind": kind_of_phase(name),
                 "ns": [sum(max(of.phases[name][row], 0) for row in part) for part in rows],
             }
             for name in phases

@@ -16,13 +16,17 @@ from taupy.answers import places
 from taupy.answers.answer import module
 from taupy.answers.places import GroupPlaces
 from taupy.model import command_line
+from taupy.model.finding import Finding
 from taupy.model.job import is_rank
 from taupy.model.question import Question
 from taupy.model.rows import ThreadRow, TrialRow
 from taupy.model.sampled import STATES
+from taupy.model.thread_groups import MAIN
 from taupy.network import phase_sums
 from taupy.profiledb.database import ProfileDB
 from taupy.report.evidence import trial_of
+from taupy.report.strip import Band, strip
+from taupy.units import duration, several
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +56,11 @@ class Report:
         runnable_ns: how long that thread waited for a processor that waited longest, if for more
             than a tenth of its time; sampled.
         gpu_times: for each GPU with a trace, why it did not compute all the time, and what to do.
+        gpu_ns: time of all GPUs' kernels and copies, added up.
+        strip: the main thread's time by phase of a training, or else by kind.
+        with_c: whether C functions were recorded.
+        rest_ns: elapsed time without the main thread's imports and exit.
+        step_ns: the median and the longest time of a training's steps; None if unknown.
     """
 
     trial: TrialRow
@@ -72,8 +81,45 @@ class Report:
     cpu_ns: float | None = None
     runnable_ns: float = 0.0
     gpu_times: Sequence[tuple[str, str]] = ()
+    gpu_ns: float = 0.0
+    strip: Sequence[Band] = ()
+    with_c: bool = False
+    rest_ns: float = 0.0
+    step_ns: tuple[float, float] | None = None
+
+    @property
+    def typed(self) -> str:
+        """The command as one types it, or where the trial comes from."""
+        if self.is_capture:
+            format_, _, path = self.trial.source.partition(": ")
+            return f"{path.rpartition('/')[2]} ({format_})"
+        if not self.command:
+            return self.trial.source
+        return self.command if self.command.startswith("taupy") else f"python {self.command}"
+
+    @property
+    def steps_in_words(self) -> str:
+        said = several(self.steps, "step")
+        if self.step_ns is None:
+            return said
+        median, slowest = self.step_ns
+        return f"{said}, median {duration(median)}, slowest {duration(slowest)}"
+
+    @property
+    def is_capture(self) -> bool:
+        """Whether another tool recorded the trial."""
+        return self.trial.source.startswith("import ")
+
+    def share_of_rest(self, finding: Finding) -> float | None:
+        """What a finding could save of the time without imports and exit; None if these take so
+        little that it would say nothing new."""
+        if not self.trial.duration_ns * _MUCH >= self.rest_ns > 0:
+            return None
+        return min(1.0, finding.saved_ns / self.rest_ns)
 
 
+_MUCH = 0.95
+"""Share of the run without imports and exit from which on a second share says nothing new."""
 _BUSY = 0.1
 """Share of a thread's time that it waits for a processor, beyond which the machine is busy."""
 
@@ -90,6 +136,8 @@ def report(db: ProfileDB, trial: TrialRow, selector: str = "", database: str = "
     threads = of_findings.calls.threads
     first = min(threads, default=None)
     kinds, steps = _phases(of_findings, first)
+    groups = places.of_table(db, trial.id, of_findings.calls.table, of_findings.calls.parent)
+    with_c = of_findings.metadata.get("taupy.option.c_calls") == "True"
     return Report(
         trial,
         command=command_line.program(of_findings.metadata.get("Command Line", "")),
@@ -97,19 +145,51 @@ def report(db: ProfileDB, trial: TrialRow, selector: str = "", database: str = "
         threads=len(threads),
         processes=len({thread.node for thread in threads}),
         remarks=remarks(of_findings.metadata),
-        unmeasured=tuple(_unmeasured(of_findings)),
+        unmeasured=() if of_findings.is_capture else tuple(_unmeasured(of_findings, with_c)),
         thread=first,
         phases=kinds,
         steps=steps,
         judgement=judged(of_findings),
-        places=places.of_table(db, trial.id, of_findings.calls.table, of_findings.calls.parent),
+        places=groups,
         ranks=_ranks(db, trial.id, of_findings.nodes),
         selector=selector,
         database=database,
         cpu_ns=sum(of_findings.cpu_ns.values()) if of_findings.cpu_ns else None,
         runnable_ns=_runnable_ns(of_findings),
         gpu_times=_gpu_times(of_findings),
+        gpu_ns=_gpu_ns(of_findings),
+        strip=strip({phase.kind: phase.ns for phase in kinds}, groups, with_c=with_c),
+        with_c=with_c,
+        rest_ns=_rest_ns(trial, groups),
+        step_ns=_step_ns(of_findings),
     )
+
+
+def _gpu_ns(trial: Trial) -> float:
+    question = Question((trial.id,), by=("kind",), values=("exclusive",))
+    table = trial.ask(question)
+    times = zip(table.row_labels("kind"), table.column("exclusive", "time"), strict=True)
+    return sum(float(ns or 0) for kind, ns in times if kind != "host")
+
+
+def _step_ns(trial: Trial) -> tuple[float, float] | None:
+    """Of the first training's steps."""
+    for _, of in trial.steps:
+        if of.kind == "training" and len(of):
+            times = sorted(ns / n for ns, n in zip(of.time_ns, of.count, strict=True) if n)
+            return times[len(times) // 2], max(of.longest_ns)
+    return None
+
+
+def _rest_ns(trial: TrialRow, groups: Sequence[GroupPlaces]) -> float:
+    apart = (
+        place.ns
+        for group in groups
+        if group.group == MAIN
+        for place in group.places
+        if place.kind in ("imports", "exit")
+    )
+    return max(0.0, trial.duration_ns - sum(apart))
 
 
 def _runnable_ns(trial: Trial) -> float:
@@ -166,7 +246,7 @@ def _gpus(trial: Trial) -> tuple[str, ...]:
     return ("GPU of unknown model",) if {*kinds} - {"host"} else ()
 
 
-def _unmeasured(trial: Trial) -> list[str]:
+def _unmeasured(trial: Trial, with_c: bool) -> list[str]:
     """What was not measured, each with the option that measures it."""
     if trial.metadata.get("taupy.engine") == "python":
         return ["what the plain-Python engine leaves out (taupy trials show)"]
@@ -175,6 +255,6 @@ def _unmeasured(trial: Trial) -> list[str]:
         unmeasured.append("GPU (none was used, or see taupy doctor)")
     if set(trial.metrics) <= {"time"}:
         unmeasured.append("counters (--metrics)")
-    if trial.metadata.get("taupy.option.c_calls") != "True":
+    if not with_c:
         unmeasured.append("C functions (--c-calls)")
     return unmeasured

@@ -2,188 +2,367 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from taupy.analysis.findings import RULES
 from taupy.analysis.findings.limits import MOST_FINDINGS
 from taupy.analysis.places import Place
 from taupy.answers import places
 from taupy.answers.places import GroupPlaces
 from taupy.escaping import visible
-from taupy.model.finding import Finding
+from taupy.model.finding import Finding, Severity
 from taupy.model.rows import TimerRow
 from taupy.model.thread_groups import MAIN
-from taupy.network.phase_sums import NO_PHASE
 from taupy.report.report import Report
-from taupy.units import count, duration, percent, several, size
+from taupy.report.strip import NO_TRAINING, Band
+from taupy.units import count, duration, several, size
 
 WIDTH, HEIGHT = 80, 24
 """The size of a standard terminal."""
 
-_BAR = 34
-_REMARKS = 3
+_GLYPHS: Mapping[str, str] = {
+    "own": "█", "layer": "█", "forward": "█", "backward": "▓", "data": "▚", "optimizer": "▞",
+    "checkpoint": "▞", "lib": "▓", "c": "▚", "import": "▒", "wait": "░", "rest": "·", "exit": "·",
+}  # fmt: skip
+_SIGNS: Mapping[Severity, str] = {"large": "▲", "medium": "◆", "small": "●"}
+_BAR = 8
+_NARROW = 66
+"""In fewer columns there are no bars."""
+_WHERE = 24
+"""Columns of `file:line`; of a longer one the end is shown."""
 _LEAST = 0.01
 """Share of its threads' time below which a place is not shown."""
-_MUCH = 0.25
-"""Share of a place's time from which on a callee is shown."""
+_MUCH = 0.1
+"""Share of a place's time from which on a callee is shown, and of imports of the run's."""
+_LEAST_LEGEND = 0.0005
 _WAITING = 2
-_RANKS = 3
-"""Notes on ranks that are shown; `taupy ranks` has them all."""
-_INDENT = 19 * " "
+_CALLEES = 3
 
 
 class _Detail(NamedTuple):
     """What is shown besides the places and findings, if there is room.
 
     Attributes:
+        callees: main places with a second line.
         others: places of each further group of threads.
+        sentences: findings with their sentence.
+        advice: whether these have their advice.
+        notes: on the measurement, GPUs and ranks.
     """
 
-    callees: bool = True
-    advice: bool = True
-    sources: bool = True
-    bars: bool = True
+    callees: int = 5
     others: int = 3
+    sentences: int = MOST_FINDINGS
+    advice: bool = True
+    notes: int = 3
 
 
 _DETAILS = (
     _Detail(),
     _Detail(others=1),
-    _Detail(bars=False, others=1),
-    _Detail(callees=False, bars=False, others=1),
-    _Detail(callees=False, advice=False, bars=False, others=1),
-    _Detail(callees=False, advice=False, bars=False, others=0),
-    _Detail(callees=False, advice=False, sources=False, bars=False, others=0),
+    _Detail(others=1, sentences=2),
+    _Detail(3, 1, 2, notes=2),
+    _Detail(2, 1, 2, notes=2),
+    _Detail(2, 1, 1, notes=1),
+    _Detail(1, 1, 1, notes=1),
+    _Detail(1, 0, 1, notes=1),
+    _Detail(0, 0, 1, notes=1),
+    _Detail(0, 0, 1, advice=False, notes=1),
+    _Detail(0, 0, 0, advice=False, notes=1),
+    _Detail(0, 0, 0, advice=False, notes=0),
 )
 """From the most to the least."""
+_ALL = _Detail(1 << 30, 1 << 30, notes=1 << 30)
 
 
-def text(report: Report, width: int = WIDTH, height: int = HEIGHT) -> str:
+def text(report: Report, width: int = WIDTH, height: int = HEIGHT, *, verbose: bool = False) -> str:
     """The report as text: places, all findings, and as many details as the height allows.
 
     Args:
         width: 0 for no limit.
+        verbose: everything, whatever its height.
     """
     width = width or WIDTH
-    of_gpus = [*_gpu_times(report, width)]
-    for detail in _DETAILS:
-        lines = [
-            *_what_ran(report), *_health(report, width), "",
-            *of_gpus,
-            *_phases(report, width, detail.bars),
-            *_places(report, width, detail),
-            *_ranks(report, width, detail.advice),
-            *_findings(report, width, detail.advice),
-        ]  # fmt: skip
-        end = [*_end(report)]
-        # What GPUs did comes on top of a screen: findings keep their numbers and their advice.
-        if len(lines) + len(end) - len(of_gpus) <= height:
+    lines: list[str] = []
+    for detail in (_ALL,) if verbose else _DETAILS:
+        lines = [*_Screen(report, width, detail, verbose).lines()]
+        if len(lines) <= height:
             break
-    # Commands that are named at the end are to be copied, so they are not cut.
-    shown = [*(_cut(line, width) for line in lines), *map(visible, end)]
-    return "".join(f"{line}\n" for line in shown)
+    return "".join(f"{line}\n" for line in lines)
 
 
-def _what_ran(report: Report) -> Iterator[str]:
-    trial = report.trial
-    name = f"{trial.application}/{trial.experiment}/{trial.name}"
-    yield f"TRIAL {report.selector}  {name}: {report.command or trial.source}"
-    parts = [duration(trial.duration_ns)]
-    parts += [f"exit {trial.ending}"] if trial.ending and "running" not in report.remarks else []
-    parts.append(several(report.threads, "thread"))
-    parts += [f"{report.processes} processes"] if report.processes > 1 else []
-    parts += [", ".join(dict.fromkeys(report.gpus))] if report.gpus else []
-    yield f"  {trial.started_at[:19].replace('T', ' ')} UTC, {', '.join(parts)}"
-    if report.runnable_ns:
-        used = "" if report.cpu_ns is None else f"{duration(report.cpu_ns)} of CPU time; "
-        waited = duration(report.runnable_ns)
-        yield f"  busy machine: {used}a thread waited {waited} for a processor"
+class _Screen:
+    """A report in so many columns, with so many details."""
 
+    def __init__(self, report: Report, width: int, detail: _Detail, verbose: bool) -> None:
+        self.report, self.width = report, width
+        self.detail, self.verbose = detail, verbose
+        self.bar = _BAR if width >= _NARROW else 0
 
-def _health(report: Report, width: int) -> Iterator[str]:
-    state = "complete" if report.trial.state == "complete" else report.trial.state.upper()
-    measured = f"measured: {state}"
-    if report.unmeasured:
-        measured += f"; without {', '.join(report.unmeasured)}"
-    yield from textwrap.wrap(
-        visible(measured), width, initial_indent="  ", subsequent_indent="    ",
-        break_on_hyphens=False,
-    )  # fmt: skip
-    remarks = list(report.remarks.items())
-    for name, remark in remarks[:_REMARKS]:
-        what = "" if name.rstrip("0123456789") == "note" else f"{name}: "
-        yield f"  note: {what}{remark.replace(chr(10), '; ')}"
-    if len(remarks) > _REMARKS:
-        yield f"  note: {several(len(remarks) - _REMARKS, 'more note')}: taupy trials show"
+    def lines(self) -> Iterator[str]:
+        yield from self._head()
+        yield from self._gpus()
+        yield from self._strip()
+        yield from self._places()
+        yield from self._ranks()
+        yield from self._findings()
+        yield from self._measured()
+        yield from self._next()
 
+    # --- what ran --------------------------------------------------------------
 
-def _gpu_times(report: Report, width: int) -> Iterator[str]:
-    """Why the GPU that computes least did not compute all the time, and what to do."""
-    for why, what in report.gpu_times[:1]:
-        yield from _wrapped(why, width, "", "  ")
-        yield from _wrapped(what, width, "  so: ", "    ")
-    if len(report.gpu_times) > 1:
-        more = several(len(report.gpu_times) - 1, "more GPU")
-        yield f"  {more}: taupy kernels --activity, or --json"
-    if report.gpu_times:
-        yield ""
+    def _head(self) -> Iterator[str]:
+        report, trial = self.report, self.report.trial
+        facts = [f"exit {trial.ending}"] if trial.ending and "running" not in report.remarks else []
+        if report.processes > 1:
+            facts.append(f"{report.processes} processes")
+        elif report.threads > 1:
+            facts.append(f"{report.threads} threads")
+        facts += [_shortened(report.gpus[0], 24)] if report.gpus else []
+        facts.append(f"trial {report.selector or trial.id}")
+        run, end = duration(trial.duration_ns), "  " + " · ".join(map(visible, facts))
+        room = self.width - len(run) - 2 - len(end)
+        if room >= 12:
+            yield f"{run}  {_shortened(visible(report.typed), room):<{room}}{end}"
+        else:
+            yield from self._wrapped(f"{run}  {visible(report.typed)}", "", "  ")
+            yield from self._wrapped(end.strip(), "  ", "  ")
+        if self.verbose:
+            name = f"{trial.application}/{trial.experiment}/{trial.name}"
+            yield from self._wrapped(f"{name}, {trial.started_at[:19].replace('T', ' ')} UTC")
+            if len(report.gpus) > 1:
+                yield from self._wrapped(", ".join(report.gpus))
+        if trial.state != "complete":
+            yield from self._wrapped(f"{trial.state.upper()}: what follows is a part of the run")
+        if report.runnable_ns:
+            used = "" if report.cpu_ns is None else f"{duration(report.cpu_ns)} of CPU time; "
+            waited = duration(report.runnable_ns)
+            yield from self._wrapped(
+                f"busy machine: {used}a thread waited {waited} for a processor"
+            )
+        remarks = [] if report.is_capture and not self.verbose else [*report.remarks.items()]
+        shown = remarks[: self.detail.notes]
+        for name, remark in shown:
+            what = "" if name.rstrip("0123456789") == "note" else f"{name}: "
+            yield from self._wrapped(f"note: {what}{remark.replace(chr(10), '; ')}", "", "  ")
+        if len(remarks) > len(shown):
+            more = several(len(remarks) - len(shown), "more note" if shown else "note")
+            yield from self._wrapped(f"{more} on the measurement: {self._command('report')} -v")
 
+    def _gpus(self) -> Iterator[str]:
+        """What GPUs did; of that which computes least, why, and what to do."""
+        report = self.report
+        if report.gpu_ns:
+            share = _share(report.gpu_ns / (report.trial.duration_ns or 1))
+            yield from self._wrapped(
+                f"GPU  {duration(report.gpu_ns)} of kernels and copies, {share} of the run"
+            )
+        for why, what in report.gpu_times[: 1 if not self.verbose else None]:
+            if self.detail.notes:
+                yield from self._wrapped(why, "  ", "    ")
+            if self.detail.notes > 1:
+                yield from self._wrapped(what, "  so: ", "    ")
+        if len(report.gpu_times) > 1 and not self.verbose and self.detail.notes:
+            more = several(len(report.gpu_times) - 1, "more GPU")
+            yield from self._wrapped(f"{more}: taupy kernels --activity, or -v", "  ")
 
-def _phases(report: Report, width: int, bars: bool) -> Iterator[str]:
-    """The phases of a training; imports and the exit alone are among the places."""
-    if {phase.kind for phase in report.phases} <= {"import", "exit", NO_PHASE} and report.places:
-        return
-    largest = max((phase.share for phase in report.phases), default=0.0) or 1.0
-    if bars:
-        for phase in report.phases:
-            bar = "#" * round(_BAR * phase.share / largest)
-            share = f"{percent(100 * phase.share)} %"
-            yield f"  {phase.kind:13} {share:>7} {duration(phase.ns):>12}  {bar}"
-        if report.steps:
-            yield f"  {several(report.steps, 'step')}"
-    elif report.phases:
-        shares = [f"{phase.kind} {100 * phase.share:.0f} %" for phase in report.phases]
-        shares += [several(report.steps, "step")] if report.steps else []
-        yield from _wrapped(", ".join(shares), width, "  ", "    ")
-    if report.phases:
-        yield ""
+    def _strip(self) -> Iterator[str]:
+        bands = [band for band in self.report.strip if band.ns > 0]
+        whole = sum(band.ns for band in bands)
+        if not whole:
+            return
+        cells = _cells([band.ns for band in bands], self.width)
+        yield "".join(_GLYPHS[band.kind] * n for band, n in zip(bands, cells, strict=True))
+        legend = [self._legend(band, whole) for band in bands if band.ns >= _LEAST_LEGEND * whole]
+        if self.report.steps:
+            legend.append(self.report.steps_in_words)
+        yield from _joined(legend, "   ", self.width)
 
+    @staticmethod
+    def _legend(band: Band, whole: float) -> str:
+        name = f"{_GLYPHS[band.kind]} {band.name} {duration(band.ns)} {_share(band.ns / whole)}"
+        return name
 
-def _places(report: Report, width: int, detail: _Detail) -> Iterator[str]:
-    """The first places of the main thread, and those of other threads below."""
-    groups = [group for group in report.places if _is_shown(group)]
-    for group in groups:
-        is_main = group.group == MAIN
-        most = places.FIRST if is_main else detail.others
-        if not most:
-            continue
-        yield f"your code, {group.title}:"
-        own = [place for place in group.places if place.kind == "own"]
-        for place in [place for place in own if place.share >= _LEAST][:most] or own[:1]:
-            yield _place(place)
-            if detail.sources and place.source:
-                yield f"{_INDENT}{_source(place)}"
-            if detail.callees and (more := _within(place)):
-                yield f"{_INDENT}{more}"
-        apart = [place for place in group.places if place.kind != "own" and place.share >= _LEAST]
-        if is_main:
-            waiting = [place for place in apart if place.kind == "waiting"][:_WAITING]
-            for place in waiting:
-                yield _place(place)
-                if detail.sources and place.hottest and place.source:
-                    yield f"{_INDENT}{_source(place)}"
-                if detail.callees and (more := _within(place)):
-                    yield f"{_INDENT}{more}"
-            rest = [place for place in apart if place.kind != "waiting"]
-            if rest:
-                yield "  " + "; ".join(
-                    f"{places.described(place)} {duration(place.ns)}, {_share(place)}"
-                    for place in rest
+    # --- places ------------------------------------------------------------------
+
+    def _places(self) -> Iterator[str]:
+        groups = [group for group in self.report.places if _is_shown(group)]
+        for group in groups:
+            if group.group == MAIN:
+                yield ""
+                yield from self._wrapped(
+                    "Where the time goes  your code, with what libraries and C do for it"
+                    if self.width >= 70
+                    else "Where the time goes"
                 )
-    if groups:
+                yield from self._rows(_of_main(group, self.verbose), self.detail.callees)
+                yield from self._packages(group)
+            elif self.detail.others:
+                yield from self._wrapped(f"in {group.title}, beside the main thread:", "", "  ")
+                shown = _first(group, self.detail.others)
+                yield from self._rows(shown, self.detail.callees)
+
+    def _rows(self, rows: Sequence[Place], with_callees: int) -> Iterator[str]:
+        largest = max((place.ns for place in rows), default=0) or 1
+        times = max([8, *(len(duration(place.ns)) for place in rows)])
+        wheres = [_shortened(visible(_where(place)), _WHERE, keep="end") for place in rows]
+        wide = max(map(len, wheres), default=0)
+        calls = [f"{count(place.calls)}x" if place.calls else "" for place in rows]
+        most = max(map(len, calls), default=0)
+        left = with_callees
+        for at, place in enumerate(rows):
+            bar = ""
+            if self.bar:
+                glyph = _GLYPHS[_kind(place)]
+                bar = f"{glyph * (round(self.bar * place.ns / largest) or 1):<{self.bar}} "
+            start = f"{duration(place.ns):>{times}} {_share(place.share):>5} {bar}"
+            start += f"{wheres[at]:<{wide}}  " if wide else ""
+            room = self.width - len(start) - (most + 1 if most else 0)
+            said = visible(_said(place))
+            line = f"{start}{_shortened(said, room):<{room}}" if room >= 8 else start
+            if len(line) + 1 + len(calls[at]) <= self.width:
+                line += f" {calls[at]:>{most}}" if most else ""
+            yield line.rstrip()
+            if left and (more := _within(place, said if room >= 8 else "")):
+                left -= 1
+                indent = " " * (times + 7 + len(bar) if self.width >= _NARROW else 4)
+                yield from self._within(more, indent)
+
+    def _within(self, parts: Sequence[str], indent: str) -> Iterator[str]:
+        """As many of these as fit into a line."""
+        room = self.width - len(indent) - 2
+        parts = [visible(part) for part in parts]
+        if not self.verbose:
+            shown: list[str] = []
+            for part in parts:
+                if len(", ".join([*shown, part])) <= room:
+                    shown.append(part)
+            parts = shown
+        for at, line in enumerate(_joined(parts, ", ", room)):
+            yield f"{indent}{' ' if at else '└'} {line}"
+
+    def _packages(self, group: GroupPlaces) -> Iterator[str]:
+        """The largest libraries, where the program's own code is less than half."""
+        whole = sum(place.ns for place in group.places) or 1
+        shown = [each for each in group.packages if each.ns >= _LEAST * whole]
+        if shown:
+            names = [f"{visible(each.name)} {duration(each.ns)}" for each in shown]
+            lines = [*_joined(names, ", ", self.width - 13)]
+            yield f"by package:  {lines[0]}"
+            if self.verbose:
+                yield from (f"             {line}" for line in lines[1:])
+
+    def _ranks(self) -> Iterator[str]:
+        """What the ranks say; which rank was waited for, and why, if there is little room."""
+        for at, note in enumerate(self.report.ranks[: max(2, self.detail.notes)]):
+            yield from self._wrapped(note, "  " if at else "ranks: ", "    ")
+
+    # --- findings ----------------------------------------------------------------
+
+    def _findings(self) -> Iterator[str]:
+        judgement = self.report.judgement
+        silent = {abstention.kind for abstention in judgement.abstentions}
+        if judgement.findings:
+            yield ""
+            yield from self._wrapped("Findings  seconds are upper bounds")
+        else:
+            looked = f"no findings: {len(RULES) - len(silent)} rules have looked"
+            looked += f", {len(silent)} gave no verdict (-v says why)" if silent else ""
+            yield ""
+            yield from self._wrapped(looked)
+        shown = judgement.findings if self.verbose else judgement.findings[:MOST_FINDINGS]
+        for at, finding in enumerate(shown):
+            yield from self._finding(finding, at < self.detail.sentences)
+        if len(judgement.findings) > len(shown):
+            more = several(len(judgement.findings) - len(shown), "smaller finding")
+            yield from self._wrapped(f"and {more}: -v shows them", "  ")
+        if self.verbose:
+            for abstention in judgement.abstentions:
+                yield from self._wrapped(
+                    f"no verdict on {abstention.kind}: {abstention.reason}", "", "  "
+                )
+
+    def _finding(self, finding: Finding, whole: bool) -> Iterator[str]:
+        severity = finding.severity
+        start = f"{_SIGNS[severity]} {severity:<6}  {finding.kind}, "
+        place = visible(finding.place or "")
+        of_rest = self.report.share_of_rest(finding)
+        saved = _saved(finding)
+        if of_rest is not None and finding.saved_ns:
+            with_rest = f"{saved} ({100 * of_rest:.0f} % without imports, exit)"
+            # The place is in the sentence, too.
+            if whole or len(start + with_rest + place) + 2 <= self.width:
+                saved = with_rest
+        headline = start + saved
+        room = self.width - len(headline)
+        if place and len(place) + 2 <= room:
+            headline += f"{place:>{room}}"
+        yield from self._wrapped(headline, "", "  ")
+        if not whole:
+            return
+        yield from self._wrapped(finding.sentence, "  ", "  ")
+        if finding.attempt and self.detail.advice:
+            yield from self._wrapped(finding.attempt, "  try: ", "  ")
+        if self.verbose:
+            yield from self._wrapped(
+                f"confidence {finding.confidence}; refuted by: {finding.refuted_by}", "  ", "  "
+            )
+            for evidence in finding.evidence:
+                yield from self._wrapped(f"evidence: {evidence.question}", "  ", "    ")
+
+    # --- the end -------------------------------------------------------------------
+
+    def _measured(self) -> Iterator[str]:
+        report = self.report
+        parts = ["measured completely"] if report.trial.state == "complete" else []
+        if report.is_capture:
+            hidden = 0 if self.verbose else len(report.remarks)
+            notes = f" ({several(hidden, 'note')}: -v)" if hidden else ""
+            parts = [f"as another tool recorded it{notes}"]
+        names = [what if self.verbose else what.partition(" (")[0] for what in report.unmeasured]
+        parts += [f"not measured: {', '.join(names)}"] if names else []
+        if any(place.hottest for group in report.places for place in group.places):
+            parts.append("~ sampled")
         yield ""
+        yield from self._wrapped("; ".join(parts), "", "  ")
+
+    def _next(self) -> Iterator[str]:
+        report = self.report
+        if not report.places:
+            return
+        # Commands are to be copied, so they are not cut.
+        commands = [f"{self._command('report')} -o report.html"]
+        if report.ranks:
+            commands.append(self._command("ranks"))
+        elif report.gpu_ns:
+            commands.append(self._command("kernels"))
+        elif {phase.kind for phase in report.phases if phase.ns > 0} - NO_TRAINING:
+            commands.append(self._command("layers"))
+        commands.append(f"{self._command('report')} -v")
+        said = f"next: {commands[0]}"
+        for command in commands[1:]:
+            if len(said) + 2 + len(command) <= self.width:
+                said += f", {command}"
+        yield visible(said)
+
+    def _command(self, name: str) -> str:
+        return f"taupy {name} {shlex.quote(self.report.selector)}{self.report.database}"
+
+    def _wrapped(self, said: str, first: str = "", then: str | None = None) -> Iterator[str]:
+        yield from textwrap.wrap(
+            visible(said), self.width, initial_indent=first,
+            subsequent_indent=first if then is None else then, break_on_hyphens=False,
+        )  # fmt: skip
+
+
+def _saved(finding: Finding) -> str:
+    if not finding.saved_ns:
+        return size(finding.saved_bytes)
+    return f"up to {duration(finding.saved_ns)}, {_share(finding.saved_share)}"
 
 
 def _is_shown(group: GroupPlaces) -> bool:
@@ -191,15 +370,79 @@ def _is_shown(group: GroupPlaces) -> bool:
     return group.group == MAIN or any(place.kind == "own" for place in group.places)
 
 
-def _place(place: Place) -> str:
-    calls = "" if not place.calls else f", {_calls(place.calls)}"
-    return f"{duration(place.ns):>10} {_share(place):>6}  {places.described(place)}{calls}"
+def _first(group: GroupPlaces, most: int) -> list[Place]:
+    own = [place for place in group.places if place.kind == "own"]
+    return [place for place in own if place.share >= _LEAST][:most] or own[:1]
 
 
-def _source(place: Place) -> str:
-    """The text of a place's line, with its time if that is estimated."""
-    time = "" if place.hottest is None else f"~{duration(place.hottest.time_ns)}  "
-    return f"{time}{visible(place.source or '')}"
+def _of_main(group: GroupPlaces, verbose: bool) -> list[Place]:
+    """The first own places; the largest waits, and imports if they are much, by their time."""
+    rows = _first(group, 1 << 30 if verbose else places.FIRST)
+    waits = [place for place in group.places if place.kind == "waiting" and place.share >= _LEAST]
+    rows += waits[: None if verbose else _WAITING]
+    rows += [place for place in group.places if place.kind == "imports" and place.share >= _MUCH]
+    return sorted(rows, key=lambda place: -place.ns)
+
+
+def _kind(place: Place) -> str:
+    return {"own": "own", "waiting": "wait", "imports": "import"}[place.kind]
+
+
+def _where(place: Place) -> str:
+    """`file:line` of a place: of its line with the most time, or else of its first."""
+    timer = place.timer
+    if timer is None:
+        return place.kind
+    if timer.file is None:
+        return ""
+    line = timer.line if place.hottest is None else place.hottest.line
+    return timer.file if line is None else f"{timer.file}:{line}"
+
+
+def _said(place: Place) -> str:
+    """What a place does: its source text, or else its name."""
+    if place.kind == "imports":
+        return ", ".join(
+            f"{places.short(part.timer).removeprefix('import ')} {duration(part.ns)}"
+            for part in place.callees[:_CALLEES]
+        )
+    if place.source is not None:
+        return place.source
+    return "" if place.timer is None else _name(place.timer)
+
+
+def _name(timer: TimerRow) -> str:
+    return places.short(timer)
+
+
+def _within(place: Place, said: str) -> list[str]:
+    """The routine, and what it mostly does, as far as it is known: each part in few words."""
+    if place.kind == "imports":
+        return []
+    parts = []
+    waits = "waits " if place.kind == "waiting" else ""
+    if place.timer is not None and place.timer.file is not None:
+        name = _name(place.timer)
+        if name != "<module>" and not re.search(rf"\b{re.escape(name)}\b", said):
+            parts.append(f"{waits}in {name}")
+        elif waits:
+            parts.append("waits")
+    hot = place.hottest
+    below = [part for part in place.callees if part.ns >= _MUCH * place.ns][:_CALLEES]
+    for part in below:
+        calls = f", {_calls(part.calls)}" if part.calls and part.calls != place.calls else ""
+        parts.append(f"{places.called(part.timer)} {duration(part.ns)}{calls}")
+    if not below and hot is not None and hot.calls and hot.calls != hot.text:
+        about = "" if "~" in hot.calls else f" ~{duration(hot.time_ns)}"
+        parts.append(f"{hot.calls}{about}")
+    if hot is not None and hot.time_ns < (1 - _MUCH) * place.ns:
+        parts.append(f"this line ~{duration(hot.time_ns)}")
+    if (caller := place.caller) is not None:
+        calls = "called" if caller.calls == place.calls else _calls(caller.calls)
+        parts.append(f"{calls} by {_caller(place, caller.timer)}")
+    if place.asleep_ns:
+        parts.append(f"asleep for about {duration(place.asleep_ns)} (sampled)")
+    return parts
 
 
 def _caller(place: Place, caller: TimerRow) -> str:
@@ -213,79 +456,39 @@ def _calls(number: int) -> str:
     return f"{count(number)} call{'s' * (number != 1)}"
 
 
-def _share(place: Place) -> str:
-    return f"{100 * place.share:.0f} %" if place.share >= 0.01 else "<1 %"
+def _share(share: float) -> str:
+    return f"{100 * share:.0f} %" if share >= 0.01 else "<1 %"
 
 
-def _within(place: Place) -> str:
-    """What a place mostly does, as far as it is known."""
-    parts = []
-    callee, caller = place.callee, place.caller
-    if callee is not None and callee.ns >= _MUCH * place.ns:
-        calls = f", {_calls(callee.calls)}" if callee.calls else ""
-        parts.append(f"{duration(callee.ns)} in {places.short(callee.timer)}{calls}")
-    if caller is not None:
-        calls = "called" if caller.calls == place.calls else _calls(caller.calls)
-        parts.append(f"{calls} by {_caller(place, caller.timer)}")
-    if place.asleep_ns:
-        parts.append(f"asleep for about {duration(place.asleep_ns)} (sampled)")
-    return "; ".join(parts)
+def _cells(times: Sequence[float], width: int) -> list[int]:
+    """Cells of a strip for each time; they add up to the width, and the largest remainders get what
+    is left."""
+    whole = sum(times)
+    exact = [width * ns / whole for ns in times]
+    cells = [int(part) for part in exact]
+    by_rest = sorted(range(len(times)), key=lambda at: cells[at] - exact[at])
+    for at in by_rest[: width - sum(cells)]:
+        cells[at] += 1
+    return cells
 
 
-def _ranks(report: Report, width: int, whole: bool) -> Iterator[str]:
-    """What the ranks say; which rank was waited for, and why, if there is little room."""
-    for at, note in enumerate(report.ranks[: _RANKS if whole else _RANKS - 1]):
-        yield from _wrapped(note, width, "  " if at else "ranks: ", "    ")
-    if report.ranks:
-        yield ""
+def _joined(parts: Sequence[str], between: str, width: int) -> Iterator[str]:
+    """Lines of parts, none of which is broken; a part that is too long is shortened."""
+    line = ""
+    for part in parts:
+        part = _shortened(part, width)
+        if line and len(line) + len(between) + len(part) > width:
+            yield line
+            line = ""
+        line += f"{between}{part}" if line else part
+    if line:
+        yield line
 
 
-def _findings(report: Report, width: int, advice: bool) -> Iterator[str]:
-    findings = report.judgement.findings
-    if not findings:
-        yield "no findings of the kinds that docs/report.md lists"
-    for number, finding in enumerate(findings[:MOST_FINDINGS], 1):
-        yield from _finding(number, finding, width, advice)
-    if len(findings) > MOST_FINDINGS:
-        more = several(len(findings) - MOST_FINDINGS, "smaller finding")
-        yield f"   and {more}: --json lists them"
-
-
-def _finding(number: int, finding: Finding, width: int, advice: bool) -> Iterator[str]:
-    headline = f"{number}. {finding.kind}, {_saved(finding)}: {finding.sentence}"
-    if not advice:
-        yield headline
-        return
-    advised = [(f"try: {finding.attempt}", "   ")] if finding.attempt else []
-    for lines, indent in ((headline, "   "), *advised):
-        first = "" if lines is headline else indent
-        yield from textwrap.wrap(
-            visible(lines), width, initial_indent=first, subsequent_indent=indent,
-            break_on_hyphens=False,
-        )  # fmt: skip
-
-
-def _saved(finding: Finding) -> str:
-    if not finding.saved_ns:
-        return size(finding.saved_bytes)
-    return f"at most {duration(finding.saved_ns)} ({percent(100 * finding.saved_share)} %)"
-
-
-def _end(report: Report) -> Iterator[str]:
-    abstained = len({abstention.kind for abstention in report.judgement.abstentions})
-    if abstained:
-        yield f"{several(abstained, 'rule')} gave no verdict: --json says why"
-    if report.places:
-        name = shlex.quote(report.selector) + report.database
-        yield f"next: taupy report {name} -o report.html, taupy places {name} --all"
-
-
-def _wrapped(text: str, width: int, first: str, then: str) -> Iterator[str]:
-    yield from textwrap.wrap(
-        visible(text), width, initial_indent=first, subsequent_indent=then, break_on_hyphens=False
-    )
-
-
-def _cut(line: str, width: int) -> str:
-    line = visible(line)
-    return line if len(line) <= width else line[: width - 3] + "..."
+def _shortened(said: str, width: int, *, keep: str = "begin") -> str:
+    """Text in so many columns: of what is longer, the beginning or the end."""
+    if len(said) <= width:
+        return said
+    if keep == "end":
+        return f"…{said[len(said) - width + 1 :]}"
+    return f"{said[: max(0, width - 1)].rstrip()}…"

@@ -93,8 +93,8 @@ def test_a_trial_names_what_was_not_measured_one_line_for_each(runs):
     assert "forked processes that were not measured: 1" in notes
     assert any("the plain engine does not measure child processes" in note for note in notes)
     assert runs.calls() == {".taupy application": 1, "<module>": 1, "f": 1}
-    report = " ".join(runs.taupy("report").stdout.split())
-    assert "without what the plain-Python engine leaves out (taupy trials show)" in report
+    report = " ".join(runs.taupy("report", "-v").stdout.split())
+    assert "not measured: what the plain-Python engine leaves out (taupy trials show)" in report
 
 
 def test_each_thread_has_its_own_counts_and_name(runs):

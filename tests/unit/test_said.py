@@ -50,7 +50,6 @@ def test_the_next_commands_find_the_database(store):
     store(profile_of(host(call("main", 1, 0, [call(own, 1, S)])), duration_ns=S), path="a b.db")
     said = taupy("report", "--db", "a b.db").stdout
     assert "next: taupy report 1 --db 'a b.db' -o report.html" in said
-    assert "taupy places 1 --db 'a b.db' --all" in said
 
 
 def test_layers_of_an_imported_file_are_said_to_be_routines(store):

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 
 import pytest
 
+from taupy.analysis.findings.limits import MOST_FINDINGS
 from taupy.commands import main
 from taupy.model.profile import Timer
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.writer import add_profile
 from taupy.report import document, screen
 from taupy.report.report import report
+from taupy.units import duration
 from tests.builders import call, host, profile_of
 from tests.findings import gpu_faults, gpu_healthy
 from tests.hostile import EVIL, UNSAFE
@@ -40,37 +43,49 @@ def _printed(capsys, *arguments):
 def test_the_screen_says_what_ran_where_time_went_and_what_to_do(tmp_path, capsys):
     path = _stored(tmp_path, gpu_faults.loader_with_few_workers())
     assert _printed(capsys, "--db", path) == (
-        "TRIAL 1  app/default/1: taupy run\n"
-        "  2023-11-14 22:13:20 UTC, 2.30 s, exit 0, 1 thread, NVIDIA H100 80GB HBM3\n"
-        "  measured: complete; without counters (--metrics), C functions (--c-calls)\n"
+        "2.30 s  taupy run                       exit 0 · NVIDIA H100 80GB HBM3 · trial 1\n"
+        "GPU  1.10 s of kernels and copies, 48 % of the run\n"
+        "▚▚▚▚▚▚▚▚▚▚▚▚▚▚▚▚▚▚▚▚▚▚▚▚▚▚▚▚▚▚▚▚▚▚▚▚▚▚▚▚▚▚██████▓▓▓▓····························\n"
+        "▚ data wait 1.20 s 52 %   █ forward 190 ms 8 %   ▓ backward 110 ms 5 %\n"
+        "· outside of phases 800 ms 35 %\n"
         "\n"
-        "  data 52 %, forward 8 %, backward 5 %, (no phase) 35 %\n"
+        "Where the time goes  your code, with what libraries and C do for it\n"
+        "  1.20 s  52 % ████████ train.py:1  <module>                                  1x\n"
+        "                        └ _BaseDataLoaderIter.__next__ 1.20 s, 200 calls\n"
+        "  800 ms  35 % █████    train.py:1  end                                     200x\n"
+        "                        └ cudaStreamSynchronize 800 ms\n"
+        "  300 ms  13 % ██       train.py:1  step                                    200x\n"
         "\n"
-        "your code, main thread:\n"
-        "    1.20 s   52 %  <module> (train.py:1), 1 call\n"
-        "                   1.20 s in _BaseDataLoaderIter.__next__, 200 calls\n"
-        "    800 ms   35 %  end (train.py:1), 200 calls\n"
-        "                   800 ms in cudaStreamSynchronize, 200 calls\n"
-        "    300 ms   13 %  step (train.py:1), 200 calls\n"
-        "                   190 ms in Net [Net], 200 calls; called by <module>\n"
+        "Findings  seconds are upper bounds\n"
+        "▲ large   data wait, up to 1.20 s, 52 %       torch/utils/data/dataloader.py:700\n"
+        "  the training waits 1.20 s for its data, 52.2 % of the run, in\n"
+        "  _BaseDataLoaderIter.__next__ (torch/utils/data/dataloader.py:700)\n"
+        "▲ large   synchronisation, up to 800 ms, 35 %                         train.py:1\n"
         "\n"
-        "1. data wait, at most 1.20 s (52.2 %): the training waits 1.20 s for its data,\n"
-        "   52.2 % of the run, in _BaseDataLoaderIter.__next__\n"
-        "   (torch/utils/data/dataloader.py:700)\n"
-        "2. synchronisation, at most 800 ms (34.8 %): the host waits for the GPU 200\n"
-        "   times for 800 ms, from 1 place, most of it in end (train.py:1); afterwards\n"
-        "   the GPU is idle, for 1.20 s in all\n"
-        "   try: read results (.item(), .cpu(), prints) once in many steps, or a step\n"
-        "   later; use events for stopwatches\n"
-        "2 rules gave no verdict: --json says why\n"
-        f"next: taupy report 1 --db {path} -o report.html, taupy places 1 --db {path} --all\n"
+        "measured completely; not measured: counters, C functions\n"
+        f"next: taupy report 1 --db {path} -o report.html\n"
     )
+
+
+def test_verbose_says_everything(tmp_path, capsys):
+    path = _stored(tmp_path, gpu_faults.loader_with_few_workers())
+    shown = " ".join(_printed(capsys, "--db", path, "-v").split())
+    for said in (
+        "app/default/1, 2023-11-14 22:13:20 UTC",
+        "try: read results (.item(), .cpu(), prints) once in many steps",
+        "confidence high; refuted by: ",
+        "evidence: ",
+        "no verdict on memory growth: ",
+        "not measured: counters (--metrics), C functions (--c-calls)",
+        "Net [Net] 190 ms",
+    ):
+        assert said in shown, said
 
 
 def test_what_was_not_measured_is_wrapped_and_not_cut(tmp_path):
     measured = _report(tmp_path, gpu_faults.loader_without_workers())
     measured = replace(measured, unmeasured=("GPU", "a word " * 20))
-    shown = screen.text(measured)
+    shown = screen.text(measured, verbose=True)
     assert " ".join(shown.split()).count("a word") == 20
     assert max(map(len, shown.splitlines())) <= WIDTH
 
@@ -88,27 +103,45 @@ def test_advice_is_left_out_where_the_screen_is_full(tmp_path):
     short = screen.text(found, WIDTH, 12)
     assert "try:" in full
     assert "try:" not in short
-    assert [line[:2] for line in short.splitlines() if line[:1].isdigit()][:2] == ["1.", "2."]
+    kinds = ["data wait", "synchronisation"]
+    assert re.findall(r"^[▲◆●] \w+ +([^,]+), up to", short, re.MULTILINE) == kinds
 
 
 @pytest.mark.parametrize("training", [*gpu_faults.FAULTS, *gpu_healthy.HEALTHY])
 def test_no_report_is_without_places(training, tmp_path):
-    """With findings or without; and the places of a screen are those of `--json`."""
+    """With findings or without; and what a screen says is what `--json` says."""
     measured = _report(tmp_path, training())
     lines = screen.text(measured, WIDTH, HEIGHT).splitlines()
-    (begin,) = (at for at, line in enumerate(lines) if line.startswith("your code, main thread"))
-    first = next(row for row in document.document(measured)["places"] if row["kind"] == "own")
-    assert f"{first['routine']} ({first['file']}:{first['line']})" in lines[begin + 1]
+    (begin,) = (at for at, line in enumerate(lines) if line.startswith("Where the time goes"))
+    told = document.document(measured)
+    first = next(row for row in told["places"] if row["kind"] == "own")
+    line, *_ = [
+        line
+        for line in lines[begin:]
+        if re.search(rf" {re.escape(first['file'])}:{first['line']} +{first['routine']} ", line)
+    ]
+    assert line.split(" %")[0].split() == [
+        *duration(first["time_ns"]).split(), f"{first['share_percent']:.0f}",
+    ]  # fmt: skip
+    for finding in told["findings"][:MOST_FINDINGS]:
+        if finding["saved_ns"]:
+            said = f"{finding['kind']}, up to {duration(finding['saved_ns'])}, "
+            (line,) = [line for line in lines if said in line]
+            assert f" {finding['severity']} " in line
+    for band in told["strip"]:
+        shown = f"{band['name']} {duration(band['time_ns'])} "
+        assert band["time_ns"] < 0.001 * told["trial"]["duration_ns"] or any(
+            shown in line for line in lines
+        )
     assert lines[-1].startswith("next: taupy report 1")
 
 
 def test_details_leave_the_screen_before_places_and_findings_do(tmp_path):
     measured = _report(tmp_path, gpu_faults.compiled_again())
     full, narrow = screen.text(measured, WIDTH, 100), screen.text(measured, WIDTH, 10)
-    assert "8.00 s in CatchErrorsWrapper.__call__, 200 calls" in full
-    assert "##" in full
-    assert "8.00 s in" not in narrow and "##" not in narrow
-    for kept in ("step (train.py:1), 200 calls", "1. recompilation", "next: taupy"):
+    assert "└ CatchErrorsWrapper.__call__ 8.00 s" in full
+    assert "CatchErrorsWrapper.__call__ 8.00 s" not in narrow
+    for kept in ("train.py:1  step", "200x", "▲ large   recompilation", "next: taupy"):
         assert kept in narrow
 
 
