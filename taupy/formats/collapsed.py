@@ -7,19 +7,21 @@ count; their numbers become the metric `samples`, which is exported unchanged.
 
 Python's sampling profiler (Tachyon) begins each stack with its thread, `tid:140001`, and writes
 frames as `file:routine:line`, with the line that was running: lines of one routine are one timer.
+So are those of py-spy (`py_spy.py`). difffolded.pl writes two numbers, of two trials.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from math import isfinite
 from pathlib import Path
 
 from taupy.escaping import visible
-from taupy.formats import limits, reading
+from taupy.formats import limits, py_spy, reading, registry
 from taupy.formats.capabilities import SAMPLES, one_metric
+from taupy.formats.py_spy import Place
 from taupy.formats.reading import refusal
 from taupy.formats.registry import Format
 from taupy.formats.stacks import (
@@ -45,7 +47,9 @@ from taupy.model.timers import Timers
 
 _ROOT = Timer(ROOT_TIMER, groups=("TAUPY",))
 
-_LINE = re.compile(rb"\S.*[ \t]([0-9]{1,18}(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)\s*")
+_NUMBER = rb"([0-9]{1,18}(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)"
+_LINE = re.compile(rb"\S.*[ \t]" + _NUMBER + rb"\s*")
+_TWO = re.compile(rb"\S.*[ \t]" + _NUMBER + rb"[ \t]+" + _NUMBER + rb"\s*")
 _TACHYON_THREAD = re.compile(r"tid:([0-9]{1,18})", re.ASCII)
 _TACHYON_FRAME = re.compile(r"(.+):([^:]+):([0-9]{1,9})", re.ASCII | re.DOTALL)
 _THREAD = re.compile(
@@ -74,54 +78,102 @@ def _is_comment(line: bytes) -> bool:
 
 
 def read(source: Path, progress: Progress) -> Iterator[Profile]:
-    timers = Timers()
-    threads: dict[str, Stacks] = {}
+    """The trial of a file, or the two that difffolded.pl compared in it."""
+    first = registry.first_bytes(source) if source.stat().st_size else b""
+    columns = 2 if _has_two_columns(first) else 1
+    line_of = (_LINE, _TWO)[columns - 1]
+    trials = [_Trial() for _ in range(columns)]
     with closing(reading.lines(source, progress)) as lines:
         for number, line in enumerate(lines, 1):
             if _is_comment(line):
                 continue
-            match = _LINE.fullmatch(line)
+            match = line_of.fullmatch(line)
             if match is None:
-                raise refusal(source, f"line {number}", "expected a stack followed by a number")
+                what = "a number" if columns == 1 else "two numbers, as before it"
+                raise refusal(source, f"line {number}", f"expected a stack followed by {what}")
             frames = line[: match.start(1)].strip().decode("utf-8", "backslashreplace").split(";")
             if len(frames) > limits.FRAMES:
                 raise refusal(source, f"line {number}", f"{len(frames)} frames in one stack")
-            weight = float(match[1]) if not match[1].isdigit() else int(match[1])
-            if not isfinite(weight) or weight > 1 << 62:
-                raise refusal(source, f"line {number}", "the number is too large")
-            of_tachyon = _TACHYON_THREAD.fullmatch(frames[0]) is not None
-            place = frames[0] if of_tachyon or _THREAD.fullmatch(frames[0]) else ""
-            if place not in threads:
-                threads[place] = Stacks()
-            row = 0
-            timer_of = _tachyon_timer if of_tachyon else routine_timer
-            for frame in frames[1:] if place else frames:
-                row = threads[place].below(row, timers.place(timer_of(frame)))
-            threads[place].add(row, weight)
-    if not threads:
+            for trial, text in zip(trials, match.groups(), strict=True):
+                weight = float(text) if not text.isdigit() else int(text)
+                if not isfinite(weight) or weight > 1 << 62:
+                    raise refusal(source, f"line {number}", "the number is too large")
+                if weight or columns == 1:
+                    trial.add(frames, weight)
+    if not any(trial.threads for trial in trials):
         raise refusal(source, "", "contains no stack")
-    metrics = {_metric(place) for place in threads}
-    if len(metrics) > 1:
-        threads = {"": _merged(threads, timers)}
-    metric = metrics.pop() if len(metrics) == 1 else SAMPLES
-    thread_profiles = [
-        ThreadProfile(_thread(place, number), stacks.tree(metric, timers))
-        for number, (place, stacks) in enumerate(threads.items())
-    ]
-    yield profile_of(source, timers.timers, thread_profiles, [metric])
+    for number, trial in enumerate(trials, 1):
+        if trial.threads:
+            profile = trial.profile(source)
+            if columns == 2:
+                profile.uuid, profile.name = str(number), ("before", "after")[number - 1]
+            yield profile
 
 
-def _merged(threads: dict[str, Stacks], timers: Timers) -> Stacks:
-    """One tree of all lines, in which names of threads are ordinary frames: the lines differ in
-    their metric, because only some of them name a thread and its unit."""
-    whole = threads.pop("", Stacks())
-    for place, stacks in threads.items():
-        whole.hang(timers.place(routine_timer(place)), stacks)
-    return whole
+def _has_two_columns(first_bytes: bytes) -> bool:
+    """Whether all stacks are followed by two numbers, as difffolded.pl writes them."""
+    lines = first_bytes.split(b"\n")
+    whole = lines[:-1] if len(first_bytes) >= registry.FIRST_BYTES else lines
+    whole = [line for line in whole if not _is_comment(line)]
+    return any(b";" in line for line in whole) and all(_TWO.fullmatch(line) for line in whole)
 
 
-def _metric(place: str) -> Metric:
-    match = _THREAD.fullmatch(place)
+class _Trial:
+    """The stacks of one trial, by thread."""
+
+    def __init__(self) -> None:
+        self.timers = Timers()
+        self.threads: dict[str | Place, Stacks] = {}
+        self._placed: dict[Callable[[str], Timer], dict[str, int]] = {}
+
+    def add(self, frames: list[str], weight: float) -> None:
+        place: str | Place = ""
+        timer_of: Callable[[str], Timer] = routine_timer
+        if _TACHYON_THREAD.fullmatch(frames[0]):
+            place, first, timer_of = frames[0], 1, _tachyon_timer
+        elif _THREAD.fullmatch(frames[0]):
+            place, first = frames[0], 1
+        else:
+            of_py_spy, first = py_spy.place(frames)
+            place, timer_of = of_py_spy if first else "", py_spy.timer
+        stacks = self.threads.get(place)
+        if stacks is None:
+            stacks = self.threads[place] = Stacks()
+        placed = self._placed.setdefault(timer_of, {})
+        row = 0
+        for frame in frames[first:] if first else frames:
+            timer = placed.get(frame)
+            if timer is None:
+                timer = placed[frame] = self.timers.place(timer_of(frame))
+            row = stacks.below(row, timer)
+        stacks.add(row, weight)
+
+    def profile(self, source: Path) -> Profile:
+        metrics = {_metric(place) for place in self.threads}
+        if len(metrics) > 1:
+            self.threads = {"": self._merged()}
+        metric = metrics.pop() if len(metrics) == 1 else SAMPLES
+        of_py_spy = py_spy.Threads()
+        threads = [
+            ThreadProfile(_thread(place, number, of_py_spy), stacks.tree(metric, self.timers))
+            for number, (place, stacks) in enumerate(self.threads.items())
+        ]
+        profile = profile_of(source, self.timers.timers, threads, [metric])
+        profile.node_metadata = of_py_spy.facts
+        return profile
+
+    def _merged(self) -> Stacks:
+        """One tree of all lines, in which names of threads are ordinary frames: the lines differ in
+        their metric, because only some of them name a thread and its unit."""
+        whole = self.threads.pop("", Stacks())
+        for place, stacks in self.threads.items():
+            name = place if isinstance(place, str) else place.name or place.thread
+            whole.hang(self.timers.place(routine_timer(name)), stacks)
+        return whole
+
+
+def _metric(place: str | Place) -> Metric:
+    match = _THREAD.fullmatch(place) if isinstance(place, str) else None
     if match is None:
         return SAMPLES
     return Metric(match[5], match[6]) if match[5] else TIME
@@ -134,7 +186,9 @@ def _tachyon_timer(frame: str) -> Timer:
     return routine_timer(match[2], match[1])
 
 
-def _thread(place: str, number: int) -> Thread:
+def _thread(place: str | Place, number: int, of_py_spy: py_spy.Threads) -> Thread:
+    if isinstance(place, Place):
+        return of_py_spy.thread(place)
     if of_tachyon := _TACHYON_THREAD.fullmatch(place):
         return Thread(0, 0, number, native_id=int(of_tachyon[1]))
     match = _THREAD.fullmatch(place)

@@ -71,6 +71,10 @@ class Timeline:
         self._calls[row] += 1
         return row
 
+    def restart(self) -> None:
+        """Leave all slices that are active: those to come have nothing to do with them."""
+        del self._rows[1:], self._ends[1:]
+
     def here(self, moment: int) -> int:
         """The row of the innermost slice that is active at a moment."""
         while self._ends[-1] <= moment:

@@ -16,7 +16,7 @@ from math import isfinite
 from pathlib import Path
 from typing import IO, Any
 
-from taupy.formats import json_pieces, limits
+from taupy.formats import json_pieces, limits, py_spy
 from taupy.formats.capabilities import VALUES
 from taupy.formats.json_pieces import Pieces
 from taupy.formats.registry import Format
@@ -106,9 +106,9 @@ def read(source: Path, progress: Progress) -> Iterator[Profile]:
                 pieces.skip()
         if not profiles:
             raise pieces.refusal("contains no profiles")
-        ours = facts.get("speedscope exporter") == EXPORTER
-        profile = _profile_of_threads(source, profiles, frames, pieces, ours)
-    if ours and facts.get("speedscope name", "").count("/") >= 2:
+        exporter = facts.get("speedscope exporter", "")
+        profile = _profile_of_threads(source, profiles, frames, pieces, exporter)
+    if exporter == EXPORTER and facts.get("speedscope name", "").count("/") >= 2:
         profile.application = facts["speedscope name"].rsplit("/", 2)[0]
     profile.metadata |= {name: value for name, value in facts.items() if value}
     yield profile
@@ -237,23 +237,30 @@ def _profile_of_threads(
     profiles: list[_Profile],
     frames: list[tuple[str, str | None, int | None]],
     pieces: Pieces,
-    ours: bool,
+    exporter: str,
 ) -> Profile:
     """The file's profiles as threads; taupy's own profiles of one thread are joined."""
-    own_places = _all_ours(profiles) if ours else None
+    own_places = _all_ours(profiles) if exporter == EXPORTER else None
+    of_py_spy = py_spy.Threads() if exporter.partition("@")[0] == py_spy.EXPORTER else None
     timers = Timers()
     places: dict[int, int] = {}
     by_thread: dict[Thread, list[tuple[Metric, Stacks]]] = {}
     for number, profile in enumerate(profiles):
+        if max(profile.stacks.timer) >= len(frames):
+            frame = max(profile.stacks.timer)
+            raise pieces.refusal(f"frame {frame} of {len(frames)} in profile {number}")
+        thread = Thread(0, 0, number, name=profile.name)
+        if of_py_spy is not None:
+            thread = of_py_spy.thread(_take_place(profile, frames))
         for row in range(1, len(profile.stacks.timer)):
             frame = profile.stacks.timer[row]
             if frame not in places:
-                if frame >= len(frames):
-                    raise pieces.refusal(f"frame {frame} of {len(frames)} in profile {number}")
-                places[frame] = timers.place(routine_timer(*frames[frame]))
+                name, file, line = frames[frame]
+                # py-spy's is the line that was running, not the routine's.
+                line = line if of_py_spy is None else None
+                places[frame] = timers.place(routine_timer(name, file, line))
             profile.stacks.timer[row] = places[frame]
         metric, factor = _UNITS[profile.unit]
-        thread = Thread(0, 0, number, name=profile.name)
         if own_places is not None:
             thread, own_metric = own_places[number]
             if own_metric is None:  # a timeline: the samples contain its times already
@@ -266,7 +273,35 @@ def _profile_of_threads(
         ThreadProfile(thread, joined_tree(parts, timers)) for thread, parts in by_thread.items()
     ]
     metrics = {metric.name: metric for parts in by_thread.values() for metric, _ in parts}
-    return profile_of(source, timers.timers, threads, list(metrics.values()))
+    whole = profile_of(source, timers.timers, threads, list(metrics.values()))
+    if of_py_spy is not None:
+        whole.node_metadata = of_py_spy.facts
+    return whole
+
+
+def _take_place(
+    profile: _Profile, frames: list[tuple[str, str | None, int | None]]
+) -> py_spy.Place:
+    """Take the frames of py-spy that name process and thread off a profile's stacks."""
+    place, stacks = py_spy.Place(), Stacks()
+    moved = [0]
+    for row in range(1, len(profile.stacks.timer)):
+        above = moved[profile.stacks.parent[row]]
+        of_frame, used = (
+            py_spy.place([frames[profile.stacks.timer[row]][0]]) if not above else (place, 0)
+        )
+        if used:
+            if of_frame.pid:
+                place = place._replace(pid=of_frame.pid, command=of_frame.command)
+            else:
+                place = place._replace(thread=of_frame.thread, name=of_frame.name)
+        moved.append(above if used else stacks.below(above, profile.stacks.timer[row]))
+    for row, at in enumerate(moved):
+        stacks.add(at, profile.stacks.weight[row])
+    profile.stacks = stacks
+    if named := py_spy.place_of_profile(profile.name):
+        place = named._replace(pid=named.pid or place.pid, command=place.command)
+    return place
 
 
 def _all_ours(profiles: list[_Profile]) -> list[tuple[Thread, Metric | None]] | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import repeat
 from types import MappingProxyType
@@ -47,7 +47,9 @@ ThreadKey = tuple[Hashable, Hashable]
 class Slices:
     """The slices of one thread, in file order."""
 
-    __slots__ = ("about", "duration", "frame", "has_pairs", "link", "number", "start", "timer")
+    __slots__ = (
+        "about", "duration", "frame", "has_pairs", "link", "number", "start", "timer", "track",
+    )  # fmt: skip
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -57,6 +59,7 @@ class Slices:
         self.link = array("q")  # 2 * correlation + 1, 2 * External id, -1 for neither
         self.frame = array("q")  # of the slices up to the last one that has a frame
         self.about = array("q")  # the same for facts of operators, see `packed`; 0: none
+        self.track = array("q")  # of asynchronous slices: only those of one track nest
         self.has_pairs = False
 
     def append(
@@ -216,7 +219,7 @@ class Host:
         place, codes = timeline.place, self.codes
         process = self._processes.get(self._process_of.get(key[0], key[0]), 0)
         starts = self.starts if self.is_shared else None
-        kept = HostSlices() if self._has_work else None
+        kept = HostSlices() if self._has_work and not slices.track else None
         stacks = self._frames.of
         inputs, operator_timers = self._inputs or None, self._operator_timers
         self._inputs.begin_thread()
@@ -224,7 +227,8 @@ class Host:
         self._modules.begin_thread(self._process_of.get(key[0], key[0]))
         launching_timers = self._launching_timers
         keep_row = None if kept is None else kept.row.append
-        for start, duration, timer, link, frame, about in self._ordered(slices, kept, progress):
+        ordered = self._ordered(slices, kept, progress, timeline.restart)
+        for start, duration, timer, link, frame, about in ordered:
             if duration == MARK:
                 if marks:
                     self._put(self.arrows, link, base | timeline.here(start), key[0])
@@ -275,9 +279,14 @@ class Host:
         table[id] = code
 
     def _ordered(
-        self, slices: Slices, kept: HostSlices | None, progress: Progress
+        self,
+        slices: Slices,
+        kept: HostSlices | None,
+        progress: Progress,
+        begin_track: Callable[[], None],
     ) -> Iterator[tuple[int, int, int, int, int, int]]:
-        """Slices by start, longest first; each begin is joined with its end.
+        """Slices by start, longest first; each begin is joined with its end. Of asynchronous ones,
+        track by track.
 
         What does not depend on call paths is noted for many slices at once: the span, and in
         `kept` the times and correlations.
@@ -291,6 +300,12 @@ class Host:
         timer = numpy.frombuffer(slices.timer, dtype=numpy.int32)
         link = numpy.frombuffer(slices.link, dtype=numpy.int64)
         order = numpy.lexsort((-duration, start))
+        blocks = [order[at : at + _BLOCK] for at in range(0, len(order), _BLOCK)]
+        if slices.track:
+            track = numpy.frombuffer(slices.track, dtype=numpy.int64)[order]
+            order = order[numpy.argsort(track, kind="stable")]
+            track.sort()
+            blocks = numpy.split(order, numpy.flatnonzero(numpy.diff(track)) + 1)
         if slices.frame:
             slices.frame.extend([-1] * (len(start) - len(slices.frame)))
         frame = numpy.frombuffer(slices.frame or _NO_FRAMES, dtype=numpy.int64)
@@ -298,8 +313,9 @@ class Host:
             slices.about.extend([0] * (len(start) - len(slices.about)))
         about = numpy.frombuffer(slices.about or _NO_FRAMES, dtype=numpy.int64)
         no_frames, nothing = repeat(-1), repeat(0)
-        for at in range(0, len(order), _BLOCK):
-            block = order[at : at + _BLOCK]
+        for block in blocks:
+            if slices.track:
+                begin_track()
             starts, durations, links = start[block], duration[block], link[block]
             self._note_times(starts, durations, links, kept)
             yield from zip(

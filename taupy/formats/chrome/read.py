@@ -15,6 +15,7 @@ from typing import Any, Final
 from taupy.analysis import gpu_idle
 from taupy.formats import limits
 from taupy.formats.chrome import values
+from taupy.formats.chrome.asynchronous import Asynchronous
 from taupy.formats.chrome.capture import Capture
 from taupy.formats.chrome.comms import Comms
 from taupy.formats.chrome.counters import LAUNCH, KernelCounters
@@ -52,7 +53,7 @@ class TraceReader:
         self.gpu = GpuSlices()
         self._counted = KernelCounters()
         self._comms = Comms()
-        self._asynchronous: dict[tuple[Any, ...], list[tuple[int, int]]] = {}
+        self._asynchronous = Asynchronous()
         self._counters: dict[ThreadKey, dict[tuple[str, str], Statistics]] = {}
         self.process_facts: dict[Hashable, dict[str, str]] = {}
         self._thread_names: dict[ThreadKey, str] = {}
@@ -66,6 +67,7 @@ class TraceReader:
     def anything(self) -> bool:
         """Whether there was a slice, GPU work or a counter."""
         slices = any(len(thread.start) for thread in self._threads.values())
+        slices = slices or bool(self._asynchronous)
         return slices or bool(len(self.gpu)) or bool(self._counters) or bool(self._counted)
 
     def add(self, event: dict[str, Any]) -> None:
@@ -179,29 +181,30 @@ class TraceReader:
             slices.has_pairs = True
 
     def _asynchronous_half(self, event: dict[str, Any], begins: bool) -> None:
-        """Add half an asynchronous slice. These have no thread, so each category of a process gets
-        one."""
         moment = self._time(event.get("ts"))
-        category = str(event.get("cat", ""))[:1000]
-        name = event.get("name")
-        id = event.get("id", event.get("id2"))
-        key = (str(event.get("pid")), category, str(id))
         if moment is None:
             self._leave_out("slices without a time")
-        elif begins:
-            place = self._place(name if isinstance(name, str) else "(unnamed)", category)
-            self._asynchronous.setdefault(key, []).append((moment, place))
-        else:
-            open_ones = self._asynchronous.get(key)
-            if not open_ones:
-                self._leave_out("ends without a begin")
-                return
-            start, place = open_ones.pop()
-            if 0 <= moment - start < limits.SLICE_NS:
-                on = {"pid": event.get("pid"), "tid": f"asynchronous {category}".strip()}
-                self._append(on, start, moment - start, place, -1)
-            else:
-                self._leave_out("slices that end before they begin")
+            return
+        name, category = event.get("name"), str(event.get("cat", ""))[:1000]
+        place = self._place(name if isinstance(name, str) else "(unnamed)", category)
+        self._asynchronous.add(event, begins, moment, place)
+
+    def _take_asynchronous_slices(self) -> None:
+        """Turn asynchronous slices into slices of threads. They have none, so each category of a
+        process gets one, on which each id is a track of its own."""
+        halves = self._asynchronous
+        for slice in halves.slices():
+            on = {"pid": slice.process, "tid": f"asynchronous {slice.category}".strip()}
+            slices = self._append(on, slice.start, slice.duration, slice.timer, -1)
+            if slices is not None:
+                slices.track.append(slice.track)
+        for count, what in (
+            (halves.unended, "asynchronous slices without an end"),
+            (halves.unbegun, "ends without a begin"),
+            (halves.endless, "slices of over 100 days"),
+        ):
+            if count:
+                self._left_out[what] = self._left_out.get(what, 0) + count
 
     def _arrow(self, event: dict[str, Any], kind: str) -> None:
         moment, number = self._time(event.get("ts")), values.integer(event.get("id"))
@@ -311,6 +314,7 @@ class TraceReader:
         header = describe(events.header, path)
         frames = StackFrames(events.header.get("stackFrames"), self._timer_place)
         slack_ns = 1000 if self._whole_microseconds else 2
+        self._take_asynchronous_slices()
         self._take_device_threads()
         self._leave_out_nobodys_slices()
         self.gpu.linked = self._comms.linked
@@ -459,9 +463,6 @@ class TraceReader:
         if events.not_utf8:
             notes.append("some bytes were not UTF-8 and were replaced")
         notes += [f"omitted: {count} {what}" for what, count in sorted(self._left_out.items())]
-        open_ones = sum(map(len, self._asynchronous.values()))
-        if open_ones:
-            notes.append(f"omitted: {open_ones} asynchronous slices without an end")
         return notes + host.notes + self.gpu.notes + self._counted.notes + self._comms.notes
 
 

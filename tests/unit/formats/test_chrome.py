@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -294,6 +295,92 @@ def test_begin_and_end_pairs_counters_and_asynchronous_slices(tmp_path):
         "1 instants",
     ):
         assert said in notes(profile)
+
+
+def asynchronous(kind, moment, name="f", pid=1, **more):
+    return {"ph": kind, "pid": pid, "tid": 2, "ts": moment, "name": name, "cat": "net", **more}
+
+
+def test_requests_at_once_are_not_nested_into_each_other(tmp_path):
+    """Ten of 100 us with a query of 50 us in each, a new one every microsecond."""
+    events = [
+        asynchronous(kind, moment + n, name, id=n)
+        for n in range(10)
+        for kind, moment, name in (
+            ("e", 100, "request"),
+            ("b", 0, "request"),
+            ("b", 20, "query"),
+            ("e", 70, "query"),
+        )
+    ]
+    profile = trace(tmp_path, *events)
+    assert paths(profile, (0, 0, 0)) == {
+        "request": (10, 1_000_000, 500_000),
+        "request > query": (10, 500_000, 500_000),
+    }
+    assert profile.duration_ns == 109_000
+    assert invariants.check(profile) == []
+
+
+@pytest.mark.parametrize(
+    ("begin", "end", "other", "found"),
+    [
+        ({"id2": {"global": 1}}, {"id2": {"global": 1}}, {"id2": {"global": 2}}, (1, 30_000)),
+        ({"id": 1}, {"id": 1}, {"id": 2}, (1, 30_000)),
+        ({"id2": {"local": 1}}, {"id2": {"local": 1}}, {"id2": {"global": 1}}, None),
+        ({"id": 1, "scope": "a"}, {"id": 1, "scope": "b"}, {"id": 1}, None),
+        ({"id": 1}, {"id": 1, "cat": "disk"}, {"id": 2}, None),
+    ],
+)
+def test_an_id_may_begin_in_one_process_and_end_in_another(tmp_path, begin, end, other, found):
+    profile = trace(
+        tmp_path,
+        asynchronous("e", 40, pid=2, **end),
+        asynchronous("b", 10, pid=1, **begin),
+        asynchronous("b", 20, "g", pid=1, **other),
+        asynchronous("e", 25, "g", pid=1, **other),
+    )
+    assert [measured.thread.node for measured in profile.threads] == [0]
+    assert profile.node_metadata[0]["PID"] == "1"
+    slices = {name: (calls, time) for name, (calls, time, _) in paths(profile, (0, 0, 0)).items()}
+    assert slices == {"g": (1, 5000)} | ({"f": found} if found else {})
+    assert ("1 ends without a begin" in notes(profile)) is (found is None)
+    assert ("1 asynchronous slices without an end" in notes(profile)) is (found is None)
+
+
+def test_an_id_that_two_processes_use_is_one_of_each(tmp_path):
+    profile = trace(
+        tmp_path,
+        asynchronous("b", 10, pid=1, id=1),
+        asynchronous("b", 20, pid=2, id=1),
+        asynchronous("e", 25, pid=1, id=1),
+        asynchronous("e", 70, pid=2, id=1),
+    )
+    assert [paths(profile, (node, 0, 0))["f"][1] for node in (0, 1)] == [15_000, 50_000]
+
+
+def test_an_end_ends_the_slice_of_its_name(tmp_path):
+    """Two stages of one request that overlap; and the older S and F, whose name is part of their
+    id."""
+    profile = trace(
+        tmp_path,
+        asynchronous("b", 0, "read", id=1),
+        asynchronous("b", 10, "parse", id=1),
+        asynchronous("e", 30, "read", id=1),
+        asynchronous("e", 50, "parse", id=1),
+        asynchronous("S", 100, "load", id=7),
+        asynchronous("S", 110, "save", id=7),
+        asynchronous("F", 140, "load", id=7),
+        asynchronous("F", 160, "save", id=7),
+    )
+    found = paths(profile, (0, 0, 0))
+    times = Counter()
+    for path, (_, _, exclusive) in found.items():
+        times[path.split(" > ")[-1]] += exclusive
+    assert times["load"] == 40_000 and times["save"] == 50_000
+    assert times["read"] + times["parse"] == 50_000  # the moments of both together, once
+    assert sum(calls for calls, _, _ in found.values()) == 4
+    assert invariants.check(profile) == []
 
 
 def test_a_trace_that_is_cut_off_gives_what_is_there(tmp_path):

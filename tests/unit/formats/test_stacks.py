@@ -84,6 +84,52 @@ tid:7002;/lib/threading.py:Thread.run:10;/app/p.py:work:31;<GC>:<GC>:0 5
     assert len(profile.timers) == 5
 
 
+def test_lines_processes_and_threads_of_py_spy_are_routines_nodes_and_threads(tmp_path):
+    """`py-spy record -f raw -s -t`; a command may hold semicolons."""
+    main = 'process 100:"python -c import a; a.run()";thread (100): MainThread;'
+    child = 'process 100:"python -c import a; a.run()";process 101:"python w.py";'
+    text = (
+        main + "<module> (a.py:3);load (src/my (own)/io.py:10) 4\n"
+        + main + "<module> (a.py:4);load (src/my (own)/io.py:12);load (src/my (own)/io.py:12) 1\n"
+        + child + "thread (0x7F01): io;work (w.py:9);memcpy (libc.so.6) 5\n"
+        + child + "thread (0x7F01): io;work (w.py:9);f (.isra.0) 2\n"
+        + child + "thread (102);<module> (w.py);_find (<frozen importlib._bootstrap>:20) 3\n"
+    )  # fmt: skip
+    path = collapsed_file(tmp_path, text)
+    assert registry.recognised(path).name == "collapsed"
+    profile = one(collapsed, path)
+    assert [
+        (at.node, at.thread, at.name, at.native_id)
+        for at in (measured.thread for measured in profile.threads)
+    ] == [(0, 0, "MainThread", 100), (1, 0, "io", 0), (1, 1, "", 102)]
+    assert profile.node_metadata == {
+        0: {"PID": "100", "Process Name": "python -c import a; a.run()"},
+        1: {"PID": "101", "Process Name": "python w.py"},
+    }
+    module, load, work = "<module> [{a.py}]", "load [{src/my (own)/io.py}]", "work [{w.py}]"
+    assert [weights(profile, "samples", measured) for measured in profile.threads] == [
+        {(module, load): 4, (module, load, load): 1},
+        {(work, "memcpy [{libc.so.6}]"): 5, (work, "f (.isra.0)"): 2},
+        {("<module> [{w.py}]", "_find [{<frozen importlib._bootstrap>}]"): 3},
+    ]
+    plain = one(
+        collapsed, collapsed_file(tmp_path, "main (a.py:3);f (a.py:9) 1\nmain (a.py:5) 2\n")
+    )
+    assert weights(plain, "samples") == {
+        ("main [{a.py}]", "f [{a.py}]"): 1, ("main [{a.py}]",): 2
+    }  # fmt: skip
+
+
+def test_two_numbers_of_difffolded_are_two_trials(tmp_path):
+    before, after = read(collapsed, collapsed_file(tmp_path, "a;b 10 12\na;c 0 3\n\na;d 4 0\n"))
+    assert (before.name, after.name, before.uuid != after.uuid) == ("before", "after", True)
+    assert weights(before, "samples") == {("a", "b"): 10, ("a", "d"): 4}
+    assert weights(after, "samples") == {("a", "b"): 12, ("a", "c"): 3}
+    long = "a;b 10 12\n" * 8000 + "a;b 3\n"
+    with pytest.raises(FormatError, match="line 8001: expected a stack followed by two numbers"):
+        read(collapsed, collapsed_file(tmp_path, long))
+
+
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-be"])
 def test_comments_and_every_unicode_are_read_and_recognised(tmp_path, encoding):
     """PowerShell writes UTF-16; `//` and indented `#` begin comments in files made by hand."""
@@ -280,6 +326,43 @@ def test_each_profile_is_a_thread_and_keys_may_come_in_any_order(tmp_path):
     profile = one(speedscope, file)
     assert [m.thread.thread for m in profile.threads] == [0, 1, 2]
     assert [list(m.tree.inclusive) for m in profile.threads] == [["time"], ["time"], ["samples"]]
+
+
+def test_lines_processes_and_threads_of_py_spy_s_speedscope(tmp_path):
+    """`py-spy record -f speedscope -s -t --rate 100`: weights are seconds."""
+    frames = [
+        {"name": 'process 100:"python a.py"', "file": "", "line": 0},
+        {"name": "thread (7): io", "file": "", "line": 0},
+        {"name": "run", "file": "a.py", "line": 3},
+        {"name": "load", "file": "a.py", "line": 8},
+        {"name": "load", "file": "a.py", "line": 9},
+        {"name": 'process 101:"python b.py"', "file": "", "line": 0},
+    ]
+    path = tmp_path / "p.json"
+    path.write_text(json.dumps({
+        "$schema": speedscope.SCHEMA, "exporter": "py-spy@0.4.0", "shared": {"frames": frames},
+        "profiles": [
+            {"type": "sampled", "name": 'Process 100 Thread 7 "io"', "unit": "seconds",
+             "startValue": 0, "endValue": 0.03,
+             "samples": [[0, 1, 2, 3], [0, 1, 2, 4], [0, 1, 2]], "weights": [0.01] * 3},
+            {"type": "sampled", "name": "py-spy", "unit": "seconds", "startValue": 0,
+             "endValue": 0.01, "samples": [[0, 5, 1, 2]], "weights": [0.01]},
+        ],
+    }))  # fmt: skip
+    profile = one(speedscope, path)
+    assert [
+        (at.node, at.thread, at.name, at.native_id)
+        for at in (measured.thread for measured in profile.threads)
+    ] == [(0, 0, "io", 7), (1, 0, "io", 7)]
+    assert profile.node_metadata == {
+        0: {"PID": "100", "Process Name": "python a.py"},
+        1: {"PID": "101", "Process Name": "python b.py"},
+    }
+    run, load = "run [{a.py}]", "load [{a.py}]"
+    assert [weights(profile, "time", measured) for measured in profile.threads] == [
+        {(run, load): 20_000_000, (run,): 10_000_000},
+        {(run,): 10_000_000},
+    ]
 
 
 def test_frames_that_are_one_routine_are_one_row(tmp_path):
