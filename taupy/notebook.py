@@ -119,8 +119,8 @@ class Trial(api.Trial):
         share_percent [of the group], time_ns, calls, routine, file, line; hottest_line, hottest_ns,
         source, hottest_calls [its line with the most time, estimated, with its text and what it
         mostly called]; callee_ns, callee_calls, callee, callee_file, callee_line [the library's
-        routine below, or the import, with the most time]; caller, caller_file, caller_line, calls_by_caller [of a place that is called in a loop];
-        asleep_ns [sampled].
+        routine below, or the import, with the most time]; caller, caller_file, caller_line,
+        calls_by_caller [of a place that is called in a loop]; asleep_ns [sampled].
 
         Args:
             limit: own places of each group of threads; None for all.

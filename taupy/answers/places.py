@@ -269,6 +269,15 @@ def where(timer: TimerRow, hottest: HotLine | None = None) -> str:
     return f"{short(timer)} ({timer.file}{line})"
 
 
+def at(place: Place) -> str:
+    """`file:line` of a place, as far as it is known: its line with the most time, or its first."""
+    timer = place.timer
+    if timer is None or timer.file is None:
+        return ""
+    line = timer.line if place.hottest is None else place.hottest.line
+    return timer.file if line is None else f"{timer.file}:{line}"
+
+
 def described(place: Place) -> str:
     """What a row of people's tables is called."""
     if place.kind == "own" and place.timer is not None:

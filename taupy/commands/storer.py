@@ -15,15 +15,21 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
+    from taupy.analysis.places import Place
+    from taupy.answers.places import GroupPlaces
     from taupy.delivery import Delivery
+    from taupy.report.report import Report
 
 
 _USAGE_ERROR = 2
 """The exit code of a program that did not understand its command line, as argparse ends it."""
 
 _WHY_LENGTH = 200
-_WORTH_NAMING = 0.01
-"""Share of the run from which its hottest place is named."""
+_WORTH_NAMING = 0.05
+"""Share of what is not import from which the hottest place is named."""
+_MUCH_IMPORT = 0.25
+_LONG_NS, _PATHS_A_SECOND = 1_000_000_000, 2000
+"""Findings are looked for in runs that took so long, as far as that takes a few percent of it."""
 
 _STDERR = 3
 """The program's stderr. Descriptor 2 is /dev/null (`_native/exit.c`): nothing else prints."""
@@ -69,7 +75,11 @@ def store(folder: str, of: str = "program") -> int:
             quiet = settings.quiet
             delivery = deliver(run, rescue=is_told, is_told=is_told)
             lines = report(delivery, settings.notes)
-            lines[1:1] = _misplaced(delivery, settings.arguments) + _next(delivery, settings.cwd)
+            if delivery.trial_id is not None and delivery.profile is not None:
+                # What is wrong with the measurement comes first.
+                lines = [*lines[1:], *_ended(delivery, lines[0], not quiet)]
+            lines += _next(delivery, settings.cwd)
+            lines = _misplaced(delivery, settings.arguments) + lines
             if settings.rank and delivery.trial_id is not None:
                 lines = _gpu_error(delivery) if delivery.lacks_gpu else []  # rank 0 speaks for all
             lines += _pushed(delivery, waiting=not settings.rank)
@@ -153,8 +163,106 @@ def _misplaced(delivery: Delivery, words: Sequence[str]) -> list[str]:
     ]
 
 
+def _ended(delivery: Delivery, stored: str, judges: bool) -> list[str]:
+    """What a run took, and where: in one line.
+
+    Args:
+        stored: what `report` says of the trial.
+        judges: whether to look for findings, too.
+    """
+    profile = delivery.profile
+    assert profile is not None
+    from taupy.units import duration, several
+
+    if delivery.joined:
+        return [stored]
+    _, experiment, name = delivery.name.rsplit("/", 2)
+    is_named = experiment != "default" or not name.isdigit()
+    named = f" ({delivery.name})" if is_named else ""
+    parts = [f"trial {delivery.trial_id}{named}: {duration(profile.duration_ns)}"]
+    steps = sum(
+        sum(of.count) for thread in profile.threads for of in thread.steps if of.kind == "training"
+    )
+    parts += [several(steps, "step")] if steps else []
+    if delivery.job:
+        parts.append(delivery.job)
+    elif len(profile.node_metadata) > 1:
+        parts.append(f"{len(profile.node_metadata)} processes")
+    said = [", ".join(parts)]
+    if delivery.running:
+        said.append(f"{delivery.running} of its child processes are still running")
+    from taupy.model.metric import NOT_ROUTINES
+
+    if sum(timer.name not in NOT_ROUTINES for timer in profile.timers) > 1:
+        said += _where(delivery, judges)
+    return ["; ".join(said)]
+
+
+def _where(delivery: Delivery, judges: bool) -> list[str]:
+    """The finding or the place to look at first, and how much is import."""
+    from taupy.analysis.findings import imports as imports_rule
+    from taupy.answers import places
+    from taupy.units import duration, several
+
+    profile = delivery.profile
+    assert profile is not None
+    judged = _judged(delivery) if judges else None
+    groups = places.of_profile(profile) if judged is None else judged.places
+    imports = sum(place.share for group in groups[:1] for place in group.places
+                  if place.kind == "imports")  # fmt: skip
+    said = [f"{100 * imports:.0f} % of it imports"] if imports >= _MUCH_IMPORT else []
+    findings = [] if judged is None else judged.judgement.findings
+    hottest = places.hottest(groups)
+    if findings and findings[0].saved_ns and findings[0].severity != "small":
+        first, *others = findings
+        if first.kind == imports_rule.KIND:
+            said = []
+        at = f" at {first.place}" if first.place else ""
+        said.append(
+            f"{first.kind}{at}, up to {duration(first.saved_ns)} ({100 * first.saved_share:.0f} %)"
+        )
+        return said + ([f"{len(others)} more"] if others else [])
+    if hottest is not None and hottest[1].share >= _WORTH_NAMING * (1 - imports):
+        said.append(_hottest(*hottest))
+    if findings:
+        said.append(several(len(findings), "finding"))
+    elif judged is not None:
+        said.append("no findings")
+    return said
+
+
+def _hottest(group: GroupPlaces, place: Place) -> str:
+    from taupy.answers import places
+    from taupy.model.thread_groups import MAIN
+    from taupy.units import duration
+
+    where = places.at(place) or places.described(place)
+    most = "mostly waiting at" if place.kind == "waiting" else "most in"
+    of = "" if group.group == MAIN else f" of {group.title}"
+    return f"{most} {where} ({duration(place.ns)}, {100 * place.share:.0f} %{of})"
+
+
+def _judged(delivery: Delivery) -> Report | None:
+    """The report on the trial; None if it would take long beside the run, or cannot be read."""
+    profile = delivery.profile
+    assert profile is not None and delivery.trial_id is not None
+    paths = sum(len(thread.tree) for thread in profile.threads)
+    seconds = profile.duration_ns / 1e9
+    if profile.duration_ns < _LONG_NS or paths > _PATHS_A_SECOND * seconds:
+        return None
+    from taupy.errors import TaupyError
+    from taupy.profiledb.database import ProfileDB
+    from taupy.report.report import report
+
+    try:
+        with ProfileDB.open(delivery.database) as db:
+            return report(db, db.trial(delivery.trial_id))
+    except (TaupyError, OSError):
+        return None
+
+
 def _next(delivery: Delivery, folder: str) -> list[str]:
-    """The hottest place of the run, if it has several routines, and the command that shows more.
+    """The command that shows more.
 
     Args:
         folder: in which the run was started, and the command will probably be.
@@ -162,7 +270,6 @@ def _next(delivery: Delivery, folder: str) -> list[str]:
     if delivery.trial_id is None or delivery.profile is None:
         return []
     from taupy.commands.options import DEFAULT_DATABASE
-    from taupy.model.metric import NOT_ROUTINES
 
     command = f"taupy report {delivery.trial_id}"
     usual = os.path.join(folder, os.environ.get("TAUPY_DB") or DEFAULT_DATABASE)
@@ -170,28 +277,7 @@ def _next(delivery: Delivery, folder: str) -> list[str]:
         import shlex
 
         command += f" --db {shlex.quote(delivery.database)}"
-    if sum(timer.name not in NOT_ROUTINES for timer in delivery.profile.timers) <= 1:
-        return [f"next: {command}"]
-    from taupy.answers import places
-    from taupy.escaping import visible
-    from taupy.model.thread_groups import MAIN
-    from taupy.units import duration, several
-
-    hottest = places.hottest(places.of_profile(delivery.profile))
-    if hottest is None or hottest[1].share < _WORTH_NAMING:
-        return [f"next: {command}"]
-    group, place = hottest
-    parts = [
-        f"hottest: {places.described(place)}",
-        f"{duration(place.ns)} ({100 * place.share:.0f} %)",
-    ]
-    parts += [several(place.calls, "call")] if place.calls else []
-    parts += [f"in {group.title}"] if group.group != MAIN else []
-    line = place.hottest
-    in_line = ""
-    if line is not None and line.text:
-        in_line = f"; ~{duration(line.time_ns)} of it in: {visible(line.text)}"
-    return [f"{', '.join(parts)}{in_line}; next: {command}"]
+    return [f"next: {command}"]
 
 
 def report(delivery: Delivery, printed: Collection[str] = ()) -> list[str]:

@@ -209,7 +209,8 @@ class _Screen:
     def _rows(self, rows: Sequence[Place], with_callees: int) -> Iterator[str]:
         largest = max((place.ns for place in rows), default=0) or 1
         times = max([8, *(len(duration(place.ns)) for place in rows)])
-        wheres = [_shortened(visible(_where(place)), _WHERE, keep="end") for place in rows]
+        names = [places.at(place) if place.timer else place.kind for place in rows]
+        wheres = [_shortened(visible(name), _WHERE, keep="end") for name in names]
         wide = max(map(len, wheres), default=0)
         calls = [f"{count(place.calls)}x" if place.calls else "" for place in rows]
         most = max(map(len, calls), default=0)
@@ -386,17 +387,6 @@ def _of_main(group: GroupPlaces, verbose: bool) -> list[Place]:
 
 def _kind(place: Place) -> str:
     return {"own": "own", "waiting": "wait", "imports": "import"}[place.kind]
-
-
-def _where(place: Place) -> str:
-    """`file:line` of a place: of its line with the most time, or else of its first."""
-    timer = place.timer
-    if timer is None:
-        return place.kind
-    if timer.file is None:
-        return ""
-    line = timer.line if place.hottest is None else place.hottest.line
-    return timer.file if line is None else f"{timer.file}:{line}"
 
 
 def _said(place: Place) -> str:

@@ -522,7 +522,7 @@ def test_without_setup_no_compiler_is_started_and_every_answer_names_the_command
         "shapes, parameters and flop of layers: not recorded, since `taupy setup torch` has "
         "not been run for PyTorch 2.99.0"
     )
-    assert trial.stderr.splitlines()[-1] == f"taupy: note: {remark}"
+    assert f"taupy: note: {remark}" in trial.stderr.splitlines()
     for command in ("layers", "phases"):
         done = subprocess.run(
             [sys.executable, "-m", "taupy", command, "--db", str(trial.database)],

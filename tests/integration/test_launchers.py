@@ -56,9 +56,9 @@ def launched(runs, native):
 def test_hosts_with_databases_of_their_own_become_one_trial_in_any_order(runs, launched, launcher):
     said = [launched(launcher, rank, db=f"{rank}.db", size=4) for rank in (0, 1, 3)]
     trial, following = said[0].splitlines()
-    assert trial.endswith(", of rank 0 of 4")
+    assert ", rank 0 of 4" in trial
     database = runs.folder / "0.db"
-    assert names_next(following, "<module> (prog.py:1)", f"taupy report 1 --db {database}")
+    assert names_next(following, f"taupy report 1 --db {database}")
     assert said[1:] == ["", ""]
     for number, order in enumerate(permutations((0, 1, 3))):
         merged = f"merged{number}.db"

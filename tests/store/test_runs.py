@@ -52,8 +52,8 @@ def test_a_store_that_is_not_there_loses_no_run(place, measured):
     address = f"postgresql://nobody@/none?host={place.path}"
     said = measured("--db", address)
     stored, following, missing = said.splitlines()
-    assert stored.startswith("taupy: trial 1 ") and " --to " in missing
-    assert names_next(following, "<module> (program.py:1)", "taupy report 1")
+    assert stored.startswith("taupy: trial 1: ") and " --to " in missing
+    assert names_next(following, "taupy report 1")
     assert len(trials(place.path / "taupy.db")) == 1
     assert "1 trial added" in later(place, said, address)
 

@@ -52,7 +52,7 @@ def test_a_script_without_a_command_is_run(tmp_path):
     done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True)
     assert done.stdout == "['prog.py', '--epochs', '3']\n"
     assert done.stderr.startswith("taupy: prog.py is a script: running it, as `taupy run prog.py`")
-    assert "taupy: trial 1 (prog/default/1)" in done.stderr
+    assert "taupy: trial 1: " in done.stderr
 
 
 def test_a_script_is_told_from_a_trial(capsys, tmp_path):
