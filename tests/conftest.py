@@ -29,6 +29,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from taupy.instrument import runfolder
+from taupy.state import places
 from tests import fake_gpu
 
 # No test asserts how long an example takes: on a busy machine, it may be any time.
@@ -114,6 +115,7 @@ def runs_of_others_are_not_seen():
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(runfolder, "state_folders", folders)
+        patch.setattr(places, "state_folders", folders)
         yield
 
 

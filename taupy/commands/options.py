@@ -55,9 +55,11 @@ class _TrustFolder(argparse.Action):
     def __call__(
         self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, *_: object
     ) -> None:
+        from taupy.model.project import trust_project
         from taupy.state.sqlite import trust_folders
 
         trust_folders()
+        trust_project()
         namespace.trust_folder = True
 
 
@@ -69,8 +71,10 @@ def add_trust_argument(parser: argparse._ActionsContainer) -> None:
         nargs=0,
         action=_TrustFolder,
         default=False,
-        help="use a -journal or -wal beside a database although others can write there: whoever "
-        "put it there decides what is in the database",
+        help="trust this folder and the project's, also later: use another user's pyproject.toml "
+        "and taupy.db, and a server that the project names; and, this time, a -journal or -wal "
+        "beside a database although others can write there: whoever put it there decides what is "
+        "in the database",
     )
 
 
@@ -276,8 +280,26 @@ def database_or_store(args: argparse.Namespace) -> str:
     in this order."""
     from taupy.profiledb.address import is_address
 
-    chosen = _chosen_database(getattr(args, "db", None)) or DEFAULT_DATABASE
+    chosen = _chosen_database(getattr(args, "db", None)) or _default_database()
     return chosen if is_address(chosen) else os.path.abspath(chosen)
+
+
+def _default_database() -> str:
+    """`taupy.db` in the current folder; if that is another user's, one with this user's number
+    there, or in the user's home."""
+    from taupy.state import changers, places
+
+    home = os.environ.get("HOME", "")
+    of_user = f"taupy-{os.getuid()}.db"
+    whose = ""
+    for name in (DEFAULT_DATABASE, of_user, os.path.join(home, of_user)):
+        why = changers.owner(os.path.abspath(name)) if os.path.lexists(name) else ""
+        if not why or places.is_trusted("."):
+            if whose:
+                note(f"{whose}, so the database is {name}; --db {DEFAULT_DATABASE} uses the other")
+            return name
+        whose = whose or why
+    raise UsageError(f"{whose}: name a database (--db FILE)")
 
 
 def file_and_store(args: argparse.Namespace) -> tuple[str, str]:
@@ -286,7 +308,7 @@ def file_and_store(args: argparse.Namespace) -> tuple[str, str]:
 
     chosen = database_or_store(args)
     if is_address(chosen):
-        return os.path.abspath(DEFAULT_DATABASE), checked(chosen)
+        return os.path.abspath(_default_database()), checked(chosen)
     return chosen, ""
 
 

@@ -15,10 +15,11 @@ from taupy.model.processes import is_alive as is_alive
 from taupy.model.processes import process_start as process_start
 from taupy.state import values
 from taupy.state.folder import BESIDE, File, Folder, Untrusted, open_own, open_run
+from taupy.state.places import state_folders as state_folders
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
     from typing import Any, TypeVar
 
@@ -127,29 +128,6 @@ def derived_uuid(text: str) -> str:
 
 def _as_uuid(digits: str) -> str:
     return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
-
-
-def state_folders(database: str | None = None) -> Iterator[str]:
-    """Folders that may contain run folders, the preferred one first.
-
-    Args:
-        database: also the folder beside this database.
-    """
-    if chosen := os.environ.get("TAUPY_STATE_DIR"):
-        yield chosen
-    if database is not None and "\0" not in str(database):
-        yield f"{database}{BESIDE}"
-    if base := os.environ.get("XDG_STATE_HOME"):
-        yield os.path.join(base, "taupy")
-    home = os.environ.get("HOME")
-    if home and os.path.isabs(home):
-        yield os.path.join(home, ".local", "state", "taupy")
-    import tempfile
-
-    try:
-        yield os.path.join(tempfile.gettempdir(), f"taupy-{os.getuid()}")
-    except FileNotFoundError:
-        return  # there is no writable temporary folder
 
 
 def state_of(folder: Folder) -> str:

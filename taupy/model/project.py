@@ -1,8 +1,14 @@
-"""Settings of the current project: [tool.taupy] of the nearest pyproject.toml."""
+"""Settings of the current project: [tool.taupy] of the nearest pyproject.toml.
+
+A file that another user owns, or in a folder of another user, is not obeyed. What makes taupy talk
+to a server, or keep secrets, is taken from a project only where the user has trusted its folder
+once: a project that was cloned belongs to the user, and is from elsewhere.
+"""
 
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 
 from taupy.errors import note
 
@@ -23,6 +29,7 @@ NAMES = (
 """All settings."""
 
 _LARGEST = 1 << 20
+TRUST = "`taupy trials --trust-folder` there trusts this folder from now on"
 
 
 def project_settings() -> dict[str, Any]:
@@ -31,8 +38,41 @@ def project_settings() -> dict[str, Any]:
     A file that cannot be read counts as empty, so that a program runs all the same; this, and
     names that are no settings, become notices.
     """
+    from taupy.state import places
+
     file = project_file()
-    return _settings_in(file) if file else {}
+    if not file:
+        return {}
+    folder = os.path.dirname(file)
+    if (why := places.owner_above(file)) and not places.is_trusted(folder):
+        note(f"{file} is ignored, since {why}; {TRUST}")
+        return {}
+    table = _settings_in(file)
+    guarded = [name for name in table if _reaches_out(name, table[name])]
+    if guarded and not places.is_trusted(folder):
+        table = {name: value for name, value in table.items() if name not in guarded}
+        names = ", ".join(f"`{name}`" for name in guarded)
+        note(f"{names} of [tool.taupy] in {file} is not used: {TRUST}")
+    return table
+
+
+def trust_project() -> None:
+    """Trust the project's folder and the current one from now on."""
+    from taupy.state import places
+
+    file = project_file()
+    with suppress(OSError):
+        for folder in dict.fromkeys((os.path.dirname(file) or ".", os.getcwd())):
+            places.trust(folder)
+
+
+def _reaches_out(name: str, value: object) -> bool:
+    """Whether a setting sends data away, talks to a server, or keeps secrets."""
+    if name == "db":
+        return isinstance(value, str) and "://" in value
+    if name == "keep_secrets":
+        return value is True
+    return name in ("cluster", "trust_files") and bool(value)
 
 
 def project_file() -> str:

@@ -71,6 +71,18 @@ def others(path: str, *, spares_own_group: bool = False) -> str:
     return _writers(place, status, me, spares_own_group)
 
 
+def owner(place: str) -> str:
+    """That this file or folder, or link, belongs to another user, neither this one nor root; ""
+    if it does not."""
+    try:
+        uid = posix.lstat(place).st_uid
+    except OSError as problem:
+        return f"{place} cannot be inspected ({problem.strerror})"
+    if uid in (user(), 0) or (uid == _UNMAPPED and not _is_root_mapped()):
+        return ""
+    return f"{place} belongs to {name_of(uid)}"
+
+
 def _names(path: str) -> list[str]:
     """The components of a path, the first one last."""
     return [name for name in reversed(path.split("/")) if name not in ("", ".")]

@@ -20,7 +20,7 @@ _FOLDER = posix.O_RDONLY | posix.O_DIRECTORY | _SAFELY
 _READ = posix.O_RDONLY | _SAFELY
 _NEW = posix.O_WRONLY | posix.O_CREAT | posix.O_EXCL | _SAFELY
 _LOCK = posix.O_RDWR | posix.O_CREAT | _SAFELY
-_OURS = ("run-", "autograd-", "collectives-", "operators-", "compiling", "salt")
+_OURS = ("run-", "autograd-", "collectives-", "operators-", "compiling", "salt", "trusted")
 _NO_FILE = 22  # EINVAL
 BESIDE = ".running"
 """How the name of a state folder beside a database ends: its runs would be lost with a container's

@@ -161,3 +161,61 @@ def test_another_users_state_folder_and_run_are_left_alone(open_place):
     assert (found.returncode, found.stdout) == (0, "1\n")
     assert f"belongs to user {OTHER}" in found.stderr
     assert list(runs.state.iterdir()) == []
+
+
+@pytest.fixture
+def shared(open_place):
+    """Runs in a folder of the user's, in one for all in which the other user may put something."""
+    folder = open_place / "all"
+    folder.mkdir()
+    folder.chmod(0o1777)
+    own = folder / "own"
+    own.mkdir(mode=0o700)
+    return Runs(own)
+
+
+def test_settings_of_another_user_above_are_ignored_until_trusted(shared):
+    above = shared.folder.parent
+    stolen = above / "stolen.db"
+    settings = above / "pyproject.toml"
+    settings.write_text('[tool.taupy]\ndb = "stolen.db"\nkeep_secrets = true\n')
+    os.chown(settings, OTHER, OTHER)
+    run = ("run", "-c", "print('ok')", "--password", "hunter2")
+    done = shared.taupy(*run)
+    assert (done.returncode, done.stdout) == (0, "ok\n"), done.stderr
+    assert f"{settings} is ignored, since {settings} belongs to user {OTHER}" in done.stderr
+    assert "--trust-folder" in done.stderr and not stolen.exists()
+    assert b"hunter2" not in shared.database.read_bytes()
+    assert "stolen.db" in shared.taupy("doctor", "--trust-folder").stdout
+    done = shared.taupy(*run)
+    assert "ignored" not in done.stderr and b"hunter2" in stolen.read_bytes()
+
+
+@pytest.mark.parametrize("is_link", [False, True])
+def test_a_folder_or_a_link_leads_to_nobody_elses_settings(shared, is_link):
+    theirs = shared.folder.parent / "theirs"
+    theirs.mkdir()
+    (theirs / "pyproject.toml").write_text("[tool.taupy]\napp = 'theirs'\n")
+    os.chown(theirs, OTHER, OTHER)
+    if is_link:
+        (shared.folder / "pyproject.toml").symlink_to(theirs / "pyproject.toml")
+    done = taupy("trials", cwd=shared.folder if is_link else theirs, env=shared.environ())
+    assert f"is ignored, since {theirs} belongs to user {OTHER}" in done.stderr
+
+
+def test_a_database_of_another_user_in_the_current_folder_is_not_the_default(shared):
+    with ProfileDB.open(shared.database, create=True) as db:
+        add_profile(db, small_profile(1))
+    os.chown(shared.database, OTHER, OTHER)
+    before = shared.database.read_bytes()
+    done = shared.taupy("run", "-c", "print('ok')")
+    assert (done.returncode, done.stdout) == (0, "ok\n"), done.stderr
+    own = shared.folder / f"taupy-{os.getuid()}.db"
+    assert f"belongs to user {OTHER}, so the database is {own.name}" in done.stderr
+    assert own.exists() and shared.database.read_bytes() == before
+    own_trials = shared.taupy("trials", "--csv").stdout
+    assert own_trials != shared.taupy("trials", "--csv", "--db", "taupy.db").stdout
+    os.chown(own, OTHER, OTHER)
+    assert f"so the database is {Path.home() / own.name}" in shared.taupy("trials").stderr
+    trusting = shared.taupy("trials", "--trust-folder", "--csv").stdout
+    assert trusting == shared.taupy("trials", "--csv", "--db", "taupy.db").stdout

@@ -63,7 +63,7 @@ def test_a_project_can_name_urls(sent_elsewhere):
     store = sent_elsewhere
     settings = store.path / "pyproject.toml"
     settings.write_text('[tool.taupy]\ntrust_files = ["s3://evi", "s3://evil/prof"]\n')
-    store("trials", "--db", store.address, code=1)
+    store("trials", "--db", store.address, "--trust-folder", code=1)
     settings.write_text('[tool.taupy]\ntrust_files = ["s3://evil"]\n')
     store("trials", "--db", store.address)
     settings.write_text("[tool.taupy]\ntrust_files = 3\n")

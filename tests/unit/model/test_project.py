@@ -12,10 +12,13 @@ import taupy
 from taupy.commands import options
 from taupy.errors import NOTICES
 from taupy.model import project
+from taupy.state import places
 
 
 @pytest.fixture
 def file(tmp_path, monkeypatch):
+    monkeypatch.setenv("TAUPY_STATE_DIR", str(tmp_path / "state"))
+    monkeypatch.setattr(places, "_trusted_here", set())
     (tmp_path / "below").mkdir()
     monkeypatch.chdir(tmp_path / "below")
     monkeypatch.delenv("TAUPY_DB", raising=False)
@@ -31,8 +34,49 @@ def database():
 def test_the_database_is_relative_to_the_projects_folder(file):
     file.write_text('[tool.taupy]\ndb = "profiles/all.db"\n')
     assert database() == str(file.parent / "profiles/all.db")
-    file.write_text('[tool.taupy]\ndb = "postgresql://u@h/d"\n')
-    assert database() == "postgresql://u@h/d"
+    assert NOTICES == []
+
+
+GUARDED = """[tool.taupy]
+db = "postgresql://u@h/d"
+cluster = "tcp://h:8786"
+keep_secrets = true
+trust_files = ["s3://b"]
+app = "a"
+"""
+
+
+def test_a_project_makes_nothing_reach_out_until_it_is_trusted(file, monkeypatch):
+    file.write_text(GUARDED)
+    assert project.project_settings() == {"app": "a"}
+    assert database() == str(file.parent / "below/taupy.db")
+    (said,) = NOTICES
+    assert "`db`, `cluster`, `keep_secrets`, `trust_files` of [tool.taupy] in" in said
+    assert "--trust-folder" in said
+    NOTICES.clear()
+    project.trust_project()
+    for _ in range(2):
+        assert database() == "postgresql://u@h/d"
+        assert project.project_settings()["keep_secrets"] is True
+        monkeypatch.setattr(places, "_trusted_here", set())  # a later process
+    assert NOTICES == []
+    assert (file.parent / "state" / "trusted").stat().st_mode & 0o077 == 0
+
+
+def test_what_trust_says_is_one_folder_only(file, tmp_path, monkeypatch):
+    file.write_text(GUARDED)
+    project.trust_project()
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "pyproject.toml").write_text(GUARDED)
+    monkeypatch.chdir(other)
+    assert project.project_settings() == {"app": "a"}
+
+
+@pytest.mark.parametrize("value", ["false", '""', "[]"])
+def test_settings_that_reach_nowhere_need_no_trust(file, value):
+    file.write_text(f"[tool.taupy]\nkeep_secrets = {value}\ncluster = {value}\ndb = 'x.db'\n")
+    assert project.project_settings()["db"] == "x.db"
     assert NOTICES == []
 
 

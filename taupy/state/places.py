@@ -1,0 +1,93 @@
+"""Where the user's state is, and which folders of projects the user has trusted once."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+
+from taupy.state import changers
+from taupy.state.folder import BESIDE, Folder, open_own
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+TRUSTED = "trusted"
+"""The file in the state folder: paths of folders, a line each."""
+
+_trusted_here: set[str] = set()
+"""Those that this process was told to trust, also if that cannot be kept."""
+
+
+def state_folders(database: str | None = None) -> Iterator[str]:
+    """Folders that may contain run folders, the preferred one first.
+
+    Args:
+        database: also the folder beside this database.
+    """
+    if chosen := os.environ.get("TAUPY_STATE_DIR"):
+        yield chosen
+    if database is not None and "\0" not in str(database):
+        yield f"{database}{BESIDE}"
+    if base := os.environ.get("XDG_STATE_HOME"):
+        yield os.path.join(base, "taupy")
+    home = os.environ.get("HOME")
+    if home and os.path.isabs(home):
+        yield os.path.join(home, ".local", "state", "taupy")
+    import tempfile
+
+    try:
+        yield os.path.join(tempfile.gettempdir(), f"taupy-{os.getuid()}")
+    except FileNotFoundError:
+        return  # there is no writable temporary folder
+
+
+def owner_above(path: str) -> str:
+    """Which other user owns what is at this path, or a folder above it: "X belongs to user Y"; ""
+    if none does.
+
+    Links count, and so does what they lead to. A folder that is root's and open to all (/tmp) is
+    nobody else's; what others put there is theirs.
+    """
+    seen = set()
+    for place in (os.path.abspath(path), os.path.realpath(path)):
+        while place not in seen:
+            if why := changers.owner(place):
+                return why
+            seen.add(place)
+            place = os.path.dirname(place)
+    return ""
+
+
+def is_trusted(folder: str) -> bool:
+    """Whether the user has trusted this folder."""
+    path = os.path.realpath(folder)
+    return path in _trusted_here or any(path in _kept(state) for state in state_folders())
+
+
+def trust(folder: str) -> None:
+    """Trust a folder from now on, also in later processes."""
+    path = os.path.realpath(folder)
+    if is_trusted(path):
+        return
+    _trusted_here.add(path)
+    if "\n" in path:
+        return
+    for state in state_folders():
+        with suppress(OSError):
+            os.makedirs(state, 0o700, exist_ok=True)
+            with open_own(os.path.abspath(state)) as own:
+                lines = "".join(f"{line}\n" for line in (*_lines(own), path))
+                (own / TRUSTED).write_bytes(os.fsencode(lines))
+            return
+
+
+def _kept(state: str) -> list[str]:
+    with suppress(OSError), open_own(os.path.abspath(state)) as own:
+        return _lines(own)
+    return []
+
+
+def _lines(own: Folder) -> list[str]:
+    file = own / TRUSTED
+    return os.fsdecode(file.read_record()).splitlines() if file.exists() else []
