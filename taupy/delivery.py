@@ -2,6 +2,9 @@
 
 `session.py` finds undelivered runs. Delivery can be repeated at any point: nodes that are stored
 already are not stored again.
+
+The prompt waits for it, so what few runs have (GPU parts, looks at lines, snapshots) is imported
+where such a file is found. `tests/integration/test_light_storing.py` guards it.
 """
 
 from __future__ import annotations
@@ -25,48 +28,41 @@ from taupy.instrument.runfolder import (
 )
 from taupy.model.profile import Profile, SourceFile
 from taupy.profiledb.database import ProfileDB
-from taupy.profiledb.metrics_merge import RunsDiffer, merge_metrics
 from taupy.profiledb.writer import (
     add_profile,
     complete_trial,
     is_of_another_process,
     unclashing_name,
 )
-from taupy.record import part_files, snapshots
+from taupy.record import part_files
 from taupy.record.beginning import never_began
 from taupy.record.children import Notes, take_notes, unmeasured
 from taupy.record.collected import Collected, clock_now, collect, goes_on
 from taupy.record.descendants import others
 from taupy.record.endings import add_endings, watch_facts
 from taupy.record.forks import lost_forks, take_forks
-from taupy.record.gpu_counts import SUFFIX as COUNT_SUFFIX
-from taupy.record.gpu_part import SNAPSHOT_SUFFIX, TRACE_SUFFIX
-from taupy.record.gpu_part import SUFFIX as GPU_SUFFIX
-from taupy.record.gpus import (
-    add_gpu_counts,
-    add_gpus,
-    add_losses,
-    add_timelines,
-    describe_gpus,
-    lacks_gpu,
-)
-from taupy.record.host_health import HEALTH
+from taupy.record.host_health import HEALTH, add_losses
 from taupy.record.host_profile import HostPlaces, assign_nodes, profile_of
-from taupy.record.lines import add_lines, add_texts
 from taupy.record.looks import add_looks, add_series
-from taupy.record.nccl_part import SUFFIX as NCCL_SUFFIX
-from taupy.record.nccl_part import add_nccl
 from taupy.record.part_data import Part
-from taupy.record.part_files import FOLDED, PART_SUFFIXES
-from taupy.record.part_masking import masked_copy
+from taupy.record.part_files import (
+    FOLDED,
+    GPU_COPY_SUFFIX,
+    GPU_COUNT_SUFFIX,
+    GPU_SUFFIX,
+    GPU_TRACE_SUFFIX,
+    NCCL_SUFFIX,
+    PART_SUFFIXES,
+    SNAPSHOT_SUFFIX,
+)
 from taupy.record.source_files import read_sources
-from taupy.state import heartbeat, lines, looks, rescue, sqlite, values
+from taupy.state import heartbeat, lines, looks, sqlite, values
 from taupy.state.folder import File, Folder, Untrusted
 from taupy.state.shape import fits
 
 _KEPT_SUFFIXES = (
-    *PART_SUFFIXES, snapshots.SUFFIX, GPU_SUFFIX, TRACE_SUFFIX, COUNT_SUFFIX, SNAPSHOT_SUFFIX,
-    ".problem", ELSEWHERE, SUBINTERPRETERS, NCCL_SUFFIX,
+    *PART_SUFFIXES, SNAPSHOT_SUFFIX, GPU_SUFFIX, GPU_TRACE_SUFFIX, GPU_COUNT_SUFFIX,
+    GPU_COPY_SUFFIX, ".problem", ELSEWHERE, SUBINTERPRETERS, NCCL_SUFFIX,
 )  # fmt: skip
 FACTS = "facts"
 _KEPT_NAMES = (
@@ -311,13 +307,19 @@ def _profile(run: _Run, nodes: dict[int, Part]) -> tuple[Profile, Mapping[str, s
     profile.metadata.update(lost)
     add_losses(profile, run.collected.lost)
     add_series(run.folder, profile, nodes)
-    add_lines(run.folder, profile, places, run.settings)
+    if has_lines := _has_content(run.folder / lines.LINES):
+        from taupy.record.lines import add_lines
+
+        add_lines(run.folder, profile, places, run.settings)
     profile.metadata.update(unread)
     if profile.exit_code is None:
         profile.exit_code = run.settings.ending
-    done = [*run.collected.files, *add_nccl(profile, places, run.folder)]
+    done = list(run.collected.files)
+    if run.folder.files(NCCL_SUFFIX):
+        from taupy.record.nccl_part import add_nccl
+
+        done += add_nccl(profile, places, run.folder)
     done += _add_gpus(run, profile, places, missed)
-    run.lacks_gpu = not run.running and lacks_gpu(profile, run.settings)
     if run.running:
         profile.metadata["taupy.health.running"] = (
             f"{run.running} child processes were still running when this was stored; "
@@ -330,8 +332,21 @@ def _profile(run: _Run, nodes: dict[int, Part]) -> tuple[Profile, Mapping[str, s
     if run.facts is None:  # paths of another machine are not looked up here
         masking = masking_of(run.folder, run.settings)
         profile.sources = read_sources(profile, run.settings, masking)
-        add_texts(profile, masking)
+        if has_lines:
+            from taupy.record.lines import add_texts
+
+            add_texts(profile, masking)
     return profile, facts, done
+
+
+def _has_content(file: File) -> bool:
+    """Whether there is something to read; what may not be looked at is reported by its reader."""
+    try:
+        return file.size() > 0
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
 
 
 def _lost(run: _Run) -> dict[str, str]:
@@ -365,6 +380,20 @@ def _add_gpus(
 ) -> list[File]:
     """Add the work of GPUs; returns the files from which it was read."""
     folder, settings = run.folder, run.settings
+    has_parts = folder.files(GPU_SUFFIX, GPU_COUNT_SUFFIX, "sampling") or any(
+        name.endswith(GPU_SUFFIX) for name in run.spilled
+    )
+    is_expected = settings.gpu == "yes" or settings.engine_options.get("gpu_counter_names")
+    if not (has_parts or is_expected or missed - {""}):
+        return []
+    from taupy.record.gpus import (
+        add_gpu_counts,
+        add_gpus,
+        add_timelines,
+        describe_gpus,
+        lacks_gpu,
+    )
+
     done = add_gpus(profile, places, folder, settings, missed, run.spilled, is_over=not run.running)
     done += add_gpu_counts(profile, places, folder, settings)
     if profile.devices:
@@ -376,6 +405,7 @@ def _add_gpus(
             )
     if (folder / "sampling").exists():
         done += add_timelines(profile, folder, settings)
+    run.lacks_gpu = not run.running and lacks_gpu(profile, settings)
     return done
 
 
@@ -433,6 +463,8 @@ def _joined(
     which is "" if that is impossible: then the run becomes a separate trial, which says why."""
     if not settings.merge_into:
         return 0, ""
+    from taupy.profiledb.metrics_merge import RunsDiffer, merge_metrics
+
     trial = next((row.id for row in db.trials() if row.uuid == settings.merge_into), 0)
     why = "the trial that they were meant for no longer exists"
     if running:
@@ -454,6 +486,10 @@ def _store_snapshots(
     sources: list[SourceFile],
 ) -> None:
     """Store each snapshot that the program took as a separate trial, `TRIAL@LABEL`."""
+    if not run.folder.files(SNAPSHOT_SUFFIX):
+        return
+    from taupy.record import snapshots
+
     for file, profile in snapshots.read(
         run.folder, run.settings, trial.rsplit("/", 1)[-1], run.clock_now
     ):
@@ -461,7 +497,7 @@ def _store_snapshots(
         profile.sources = sources
         add_profile(db, profile)
         file.unlink()
-        file.with_suffix(SNAPSHOT_SUFFIX).unlink(missing_ok=True)
+        file.with_suffix(GPU_COPY_SUFFIX).unlink(missing_ok=True)
 
 
 def _trial_name(db: ProfileDB, trial_id: int) -> str:
@@ -504,6 +540,9 @@ def _rescue(run: _Run, facts: Mapping[str, str]) -> Path | None:
     What may contain secrets (the environment, command lines of child processes, which the facts
     name without), and data for this machine only are left out.
     """
+    from taupy.record.part_masking import masked_copy
+    from taupy.state import rescue
+
     settings = run.settings
     record = settings.record()
     record["engine_options"] = {

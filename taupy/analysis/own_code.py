@@ -17,12 +17,13 @@ from taupy.model.names import is_library
 from taupy.model.rows import TimerRow
 
 _CELL = "<ipython-input"
-_GENERATED = re.compile(r"(^|/)(torchinductor_[^/]*|ipykernel_launcher\.py)(/|$)")
-_METHOD = re.compile(r"__\w+__")
-_ATTRS = re.compile(r"<attrs generated \w+ (?:.*\.)?(\w+)>")
+_GENERATED = r"(^|/)(torchinductor_[^/]*|ipykernel_launcher\.py)(/|$)"
+_GENERATED_HINTS = ("torchinductor_", "ipykernel_launcher.py")
+_METHOD = r"__\w+__"
+_ATTRS = r"<attrs generated \w+ (?:.*\.)?(\w+)>"
 _RUNNERS = ("<frozen runpy>", "runpy.py")
-_PARTS = re.compile(r"(?:^|\.)(?:<locals>\.)?<(?:genexpr|listcomp|setcomp|dictcomp)>$")
-_SHORTENED = re.compile(
+_PARTS = r"(?:^|\.)(?:<locals>\.)?<(?:genexpr|listcomp|setcomp|dictcomp)>$"
+_SHORTENED = (
     r"(torch|torchvision|torchaudio|numpy|pandas|scipy|sklearn|jax|jaxlib|flax|tensorflow|keras"
     r"|transformers|lightning|pytorch_lightning|accelerate|datasets|triton|matplotlib|PIL"
     r"|asyncio|multiprocessing|concurrent|importlib|logging|json|unittest|xml|http|email)/"
@@ -30,9 +31,7 @@ _SHORTENED = re.compile(
 """Libraries' files in profiles of other tools that do not tell where they lie."""
 _SINGLE = frozenset({*sys.stdlib_module_names, "six", "typing_extensions"})
 """Modules without a folder that no program has of its own: there, their path is `inspect.py`."""
-_PACKAGE = re.compile(
-    r"^(.*/(?:site-packages|dist-packages|lib(?:64)?/python\d+(?:\.\d+t?)?)/)([^/]+)"
-)
+_PACKAGE = r"^(.*/(?:site-packages|dist-packages|lib(?:64)?/python\d+(?:\.\d+t?)?)/)([^/]+)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +49,11 @@ class Extent:
     everything: bool = False
 
 
+def _is_generated(path: str) -> bool:
+    # A pattern takes longer to compile than an empty program to run.
+    return any(hint in path for hint in _GENERATED_HINTS) and bool(re.search(_GENERATED, path))
+
+
 def is_own(path: str | None, extent: Extent, timer: TimerRow | None = None) -> bool:
     """Whether a routine with this path is the program's own."""
     if extent.everything:
@@ -62,8 +66,10 @@ def is_own(path: str | None, extent: Extent, timer: TimerRow | None = None) -> b
             return False
         return path.startswith(_CELL) or (path in extent.files and not is_library(path))
     if not is_library(path, "" if timer is None else timer.groups):
-        shortened = _SHORTENED.match(path) or path.removesuffix(".py") in _SINGLE
-        return _GENERATED.search(path) is None and not shortened
+        is_shortened = path[:1] != "/" and (
+            path.removesuffix(".py") in _SINGLE or bool(re.match(_SHORTENED, path))
+        )
+        return not (is_shortened or _is_generated(path))
     package = package_of(path, timer) if extent.packages else None
     return package is not None and package in extent.packages
 
@@ -73,7 +79,7 @@ def package_of(path: str | None, timer: TimerRow | None = None) -> str | None:
     a folder; None if it is no library's."""
     if path is None:
         return None
-    if folder := _PACKAGE.match(path):
+    if folder := re.match(_PACKAGE, path):
         return folder[0]
     file = "" if timer is None or not is_library("", timer.groups) else timer.file or ""
     rest = file.partition("/")[2]
@@ -84,9 +90,9 @@ def generated_for(timer: TimerRow) -> str | None:
     """The name of a method that a library has made while the program ran, with its class if the
     file says so: `__init__` of a data class, `Point.__eq__` of attrs. None: it is none."""
     name = timer.short_name.rpartition("<locals>.")[2]
-    if not (timer.file or "").startswith("<") or _METHOD.fullmatch(name) is None:
+    if not (timer.file or "").startswith("<") or re.fullmatch(_METHOD, name) is None:
         return None
-    of_class = _ATTRS.match(timer.file or "")
+    of_class = re.match(_ATTRS, timer.file or "")
     return f"{of_class[1]}.{name}" if of_class else name
 
 
@@ -131,7 +137,7 @@ def owners(timers: Sequence[TimerRow], own: Sequence[bool]) -> list[int]:
         name = timer.short_name
         if not own[code] or not name.endswith(">"):
             continue
-        while (shorter := _PARTS.sub("", name)) != name:
+        while (shorter := re.sub(_PARTS, "", name)) != name:
             name = shorter
         around = by_name.get((timer.file, name or "<module>"))
         if name != timer.short_name and around is not None:

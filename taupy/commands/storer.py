@@ -89,6 +89,10 @@ def store(folder: str, of: str = "program") -> int:
     is_told = is_told and not quiet
     _leave_word([*lines, *NOTICES] if is_told else [])
     with contextlib.suppress(BaseException):  # the next command recovers them as well
+        from taupy.instrument.runfolder import has_run_folders
+
+        if not has_run_folders(settings.database):
+            return
         from taupy.session import recover
 
         for late in recover(settings.database):

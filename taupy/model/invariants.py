@@ -12,9 +12,12 @@ from array import array
 from dataclasses import replace
 from math import isnan
 from operator import le
+from typing import TYPE_CHECKING
 
-from taupy.model.gpu import Launch
 from taupy.model.profile import CallTree, Profile, ThreadProfile, Timer, UserEvent
+
+if TYPE_CHECKING:
+    from taupy.model.gpu import Launch
 
 CALLERS_NOT_RECORDED = Timer("(callers not recorded)", groups=("TAU_CALLPATH",))
 """Timer above rows whose callers the source does not name; it has no values of its own."""

@@ -73,6 +73,8 @@ class Masking:
         the number of lines that have any."""
         if self._is_clean(text):
             return text, 0
+        if all(line.strip() == "pass" or self._is_clean(line) for line in text.split("\n")):
+            return text, 0  # most programs have this statement
         from taupy.model.secret_words import Rules, hidden
 
         rules = Rules(self.names, hidden)

@@ -12,13 +12,15 @@ import math
 from array import array
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from taupy.model.collectives import Collectives, Stretches
-from taupy.model.gpu import Activity, Device, Launch, Module
 from taupy.model.metric import ROOT_TIMER as ROOT_TIMER
 from taupy.model.metric import TIME as TIME
 from taupy.model.metric import Metric as Metric
+
+if TYPE_CHECKING:  # few runs have them, and the prompt waits for every import
+    from taupy.model.collectives import Collectives, Stretches
+    from taupy.model.gpu import Activity, Device, Launch, Module
 
 ThreadKind = Literal["host", "stream"]
 TrialState = Literal["complete", "incomplete"]

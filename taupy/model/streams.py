@@ -9,10 +9,9 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from taupy.model.forest import inclusive, subroutines
-from taupy.model.gpu import NO_OWNER, Configuration, Launch
 from taupy.model.profile import (
     ABSENT,
     ROOT_TIMER,
@@ -23,6 +22,9 @@ from taupy.model.profile import (
     UserEvent,
 )
 from taupy.model.timers import Timers
+
+if TYPE_CHECKING:
+    from taupy.model.gpu import Configuration, Launch
 
 
 class Owner(NamedTuple):
@@ -139,6 +141,8 @@ class StreamBuilder:
     def _row_of(self, stream: _Stream, owner: Owner | None) -> int:
         root = stream.child(-1, self._root(owner))
         if owner is None:
+            from taupy.model.gpu import NO_OWNER
+
             return stream.child(root, self._timers.place(Timer(NO_OWNER, groups=("GPU_NO_OWNER",))))
         key = (id(owner.tree), owner.row)
         row = stream.owners.get(key)

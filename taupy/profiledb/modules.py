@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING
 
-from taupy.model.gpu import Module
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.text import storable
+
+if TYPE_CHECKING:
+    from taupy.model.gpu import Module
 
 _INSERT = "INSERT INTO module VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"
 
@@ -34,6 +37,8 @@ def add_modules(
 
 def modules_of(db: ProfileDB, trial: int) -> list[Module]:
     """The trial's modules, in the order in which they were loaded."""
+    from taupy.model.gpu import Module
+
     rows = db.rows(
         "SELECT node, sha256, bytes, loads, loaded_ns, kept FROM module WHERE trial_id = ?"
         " ORDER BY loaded_ns, node, sha256, bytes",

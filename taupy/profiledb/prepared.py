@@ -10,22 +10,20 @@ import sqlite3
 from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from taupy.model.collectives import Collectives, Stretches
 from taupy.model.flat import flat_sums
 from taupy.model.profile import CallTree, ThreadProfile, UserEvent
 from taupy.profiledb import bulk, columns
-from taupy.profiledb.collectives import add_collectives, add_stretches
 from taupy.profiledb.flat_rows import FlatRows
 from taupy.profiledb.identity import callpath_ids
-from taupy.profiledb.lines import add_lines
-from taupy.profiledb.operator_inputs import add_inputs
 from taupy.profiledb.records import add_activities, add_launches, add_samples, add_user_events
-from taupy.profiledb.steps import add_steps
 from taupy.profiledb.text import storable
 
-OfRows = TypeVar("OfRows", Collectives, Stretches)
+if TYPE_CHECKING:
+    from taupy.model.collectives import Collectives, Stretches
+
+OfRows = TypeVar("OfRows", "Collectives", "Stretches")
 _ROWS_A_LEVEL = 50
 """Mean number of rows per level of a tree from which level-wise processing pays off."""
 
@@ -101,14 +99,31 @@ class PreparedThread:
         add_launches(connection, key, measured.launches, self.callpaths)
         add_activities(connection, key, measured.activities, self.callpaths)
         add_samples(connection, key, measured.samples)
-        for series in measured.steps:
-            add_steps(connection, key, series)
-        for in_communicator in measured.collectives:
-            add_collectives(connection, key, in_communicator, self.callpaths)
-        if measured.stretches is not None:
-            add_stretches(connection, key, measured.stretches, self.callpaths)
-        add_inputs(connection, key, measured.inputs, self.callpaths)
-        add_lines(connection, key, measured.lines, self.of_profile)
+        self._add_what_few_have(connection, key)
+
+    def _add_what_few_have(self, connection: sqlite3.Connection, key: tuple[int, int]) -> None:
+        """Insert what most threads have not; their prompt does not wait for these imports."""
+        measured = self.measured
+        if measured.steps:
+            from taupy.profiledb.steps import add_steps
+
+            for series in measured.steps:
+                add_steps(connection, key, series)
+        if measured.collectives or measured.stretches is not None:
+            from taupy.profiledb.collectives import add_collectives, add_stretches
+
+            for in_communicator in measured.collectives:
+                add_collectives(connection, key, in_communicator, self.callpaths)
+            if measured.stretches is not None:
+                add_stretches(connection, key, measured.stretches, self.callpaths)
+        if measured.inputs:
+            from taupy.profiledb.operator_inputs import add_inputs
+
+            add_inputs(connection, key, measured.inputs, self.callpaths)
+        if measured.lines:
+            from taupy.profiledb.lines import add_lines
+
+            add_lines(connection, key, measured.lines, self.of_profile)
 
     def add_values(
         self, connection: sqlite3.Connection, trial: int, thread: int, metrics: dict[str, int]

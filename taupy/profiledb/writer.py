@@ -10,10 +10,9 @@ from __future__ import annotations
 import sqlite3
 from array import array
 from datetime import UTC, datetime, timedelta
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from taupy.model import host_clocks, invariants, job
-from taupy.model.gpu import Device
 from taupy.model.profile import Profile, Timer
 from taupy.profiledb import bulk, columns
 from taupy.profiledb.database import ProfileDB
@@ -23,6 +22,9 @@ from taupy.profiledb.modules import add_modules
 from taupy.profiledb.prepared import PreparedThread
 from taupy.profiledb.source_texts import add_sources
 from taupy.profiledb.text import all_storable, storable
+
+if TYPE_CHECKING:
+    from taupy.model.gpu import Device
 
 INVARIANTS = "taupy.invariants"
 """Name of the metadata that lists the invariants a profile violates, one per line."""

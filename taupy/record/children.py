@@ -17,7 +17,6 @@ from __future__ import annotations
 import os
 import re
 import shlex
-import shutil
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -27,9 +26,10 @@ from taupy.record.forks import Fork, take_forks
 from taupy.record.part_data import EXEC, RUNNING, Part
 
 PREFIX, ANCESTORS = "taupy.child.", "taupy.ancestors"
-_PYTHON = re.compile(r"(python|pypy)w?[\d.]*t?d?(-dbg)?")
-_SHELL = re.compile(r"(ba|da|z|k|mk|a|fi)?sh")
-_LAUNCHERS = re.compile(
+# Compiled when a child is named: few runs have any, and the prompt waits for every import.
+_PYTHON = r"(python|pypy)w?[\d.]*t?d?(-dbg)?"
+_SHELL = r"(ba|da|z|k|mk|a|fi)?sh"
+_LAUNCHERS = (
     "aprun|chrt|chroot|command|doas|env|exec|flux|flock|gdb|ionice|jsrun|mpiexec|mpirun|ncu|nice|"
     "nohup|nsys|numactl|perf|prlimit|prterun|runuser|setarch|setsid|srun|stdbuf|strace|su|sudo|"
     "taskset|time|timeout|unshare|uv|valgrind|xargs|xvfb-run"
@@ -37,6 +37,11 @@ _LAUNCHERS = re.compile(
 _NO_PROGRAM = frozenset({"-V", "-VV", "--version", "-h", "-?", "--help", "--help-all"})
 _KEYWORDS = frozenset({"!", "{", "(", "do", "else", "elif", "if", "then", "until", "while"})
 _NAMED_AT_MOST, COMMAND_LENGTH = 8, 100
+
+
+def _is(kind: str, *names: str) -> bool:
+    """Whether any of these is the name of such a program."""
+    return any(re.fullmatch(kind, name) for name in names)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +69,7 @@ class Child:
     def is_indirect(self) -> bool:
         """Whether it may run Python in another process."""
         name = os.path.basename(self.words[0] if self.words else self.executable)
-        return (
-            self.is_shell_line or bool(_SHELL.fullmatch(name)) or bool(_LAUNCHERS.fullmatch(name))
-        )
+        return self.is_shell_line or _is(_SHELL, name) or _is(_LAUNCHERS, name)
 
     def masked(self, masking: Masking) -> Child:
         """The same without secrets in its command line."""
@@ -221,26 +224,26 @@ def _runs_python(words: Sequence[str], folder: str, executable: str = "") -> boo
         return False
     path = _path(executable or words[0], folder)
     names = {os.path.basename(words[0]), os.path.basename(path)}
-    if any(map(_PYTHON.fullmatch, names)):
+    if _is(_PYTHON, *names):
         is_tracker = any("resource_tracker import main" in word for word in words[1:])
         return not is_tracker and not _NO_PROGRAM.intersection(words[1:2])
-    if any(map(_SHELL.fullmatch, names)):
+    if _is(_SHELL, *names):
         for option, line in pairwise(words[1:]):
             if re.fullmatch(r"-[a-z]*c", option):
                 return _line_runs_python(line, folder)
         return False
-    if any(map(_LAUNCHERS.fullmatch, names)):
+    if _is(_LAUNCHERS, *names):
         for at, word in enumerate(words[1:], 1):
             if not word.startswith("-") and "=" not in word and _is_program(word, folder):
                 return _runs_python(words[at:], folder)
         return False
     shebang = map(os.path.basename, _first_line(path).split())
-    return any(map(_PYTHON.fullmatch, shebang))
+    return _is(_PYTHON, *shebang)
 
 
 def _is_program(word: str, folder: str) -> bool:
     name = os.path.basename(word)
-    if _PYTHON.fullmatch(name) or _SHELL.fullmatch(name) or bool(_LAUNCHERS.fullmatch(name)):
+    if any(_is(kind, name) for kind in (_PYTHON, _SHELL, _LAUNCHERS)):
         return True
     path = _path(word, folder)
     return os.path.isfile(path) and os.access(path, os.X_OK)
@@ -263,6 +266,8 @@ def _line_runs_python(line: str, folder: str) -> bool:
 def _path(name: str, folder: str) -> str:
     """The path of an executable, with symbolic links resolved."""
     if "/" not in name:
+        import shutil
+
         return os.path.realpath(shutil.which(name) or name)
     return os.path.realpath(os.path.join(folder, name))
 

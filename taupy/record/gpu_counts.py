@@ -24,8 +24,6 @@ from taupy.model.profile import Metric, Profile, Thread
 from taupy.model.streams import FindPath, Owner, StreamBuilder
 from taupy.state.folder import File
 
-SUFFIX = ".gpucount"
-
 
 @dataclass(frozen=True, slots=True)
 class Key:

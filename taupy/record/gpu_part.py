@@ -17,14 +17,12 @@ from typing import Any
 from taupy.collectors import gpu_layout
 from taupy.collectors.gpu_layout import Call, DeviceFacts, Live, LoadedModule, Span, Work
 from taupy.errors import FormatError
+from taupy.record.part_files import GPU_TRACE_SUFFIX
 from taupy.state import container
 from taupy.state.container import Container
 from taupy.state.container import text as _text
 from taupy.state.folder import File
 
-SUFFIX = ".gpu"
-TRACE_SUFFIX = ".gputrace"
-SNAPSHOT_SUFFIX = ".gpucopy"
 """Suffix of a copy of a GPU part made when the program took a snapshot, beside the snapshot."""
 
 
@@ -86,7 +84,7 @@ def read_gpu_part(path: Path | File, trace: File | None = None) -> GpuPart | Non
         why = f"{type(problem).__name__}: {problem}"
         raise FormatError(f"{path.name} is damaged ({why})") from problem
     part.lost_bytes = file.lost_bytes
-    beside = trace or path.with_suffix(TRACE_SUFFIX)
+    beside = trace or path.with_suffix(GPU_TRACE_SUFFIX)
     part.trace = beside if beside.exists() else None
     return part
 

@@ -13,23 +13,14 @@ from taupy.errors import FormatError, TaupyError
 from taupy.instrument.runfolder import RunSettings
 from taupy.model.profile import Profile
 from taupy.record import gpu_verdict
-from taupy.record.gpu_counts import SUFFIX as COUNT_SUFFIX
 from taupy.record.gpu_counts import CountPart, add_count_part, read_count_part
-from taupy.record.gpu_part import SUFFIX, TRACE_SUFFIX, GpuPart, read_gpu_part
-from taupy.record.host_health import HEALTH
+from taupy.record.gpu_part import GpuPart, read_gpu_part
+from taupy.record.host_health import HEALTH, LOST, add_losses
 from taupy.record.host_profile import HostPlaces
+from taupy.record.part_files import GPU_COUNT_SUFFIX, GPU_SUFFIX, GPU_TRACE_SUFFIX
 from taupy.state.folder import File, Folder
 
-LOST = f"{HEALTH}lost"
 _GPU_LOSSES = ("gpu_part", "gpu_dropped", "gpu_refused", "gpu_calls", "gpu_trace", "gpu_walk")
-
-
-def add_losses(profile: Profile, lost: list[str]) -> None:
-    """Record what is lost, which makes the trial incomplete."""
-    if lost:
-        texts = [profile.metadata[LOST]] if LOST in profile.metadata else []
-        profile.metadata[LOST] = "\n".join(dict.fromkeys([*texts, *lost]))
-        profile.state = "incomplete"
 
 
 def add_gpus(
@@ -50,10 +41,10 @@ def add_gpus(
     parts: list[GpuPart] = []
     done: list[File] = []
     lost: list[str] = []
-    files = {file.name: file for file in folder.files(SUFFIX)}
-    files |= {name: file for name, file in spilled.items() if name.endswith(SUFFIX)}
+    files = {file.name: file for file in folder.files(GPU_SUFFIX)}
+    files |= {name: file for name, file in spilled.items() if name.endswith(GPU_SUFFIX)}
     for name, path in files.items():
-        trace = (folder / name).with_suffix(TRACE_SUFFIX)
+        trace = (folder / name).with_suffix(GPU_TRACE_SUFFIX)
         try:
             part = read_gpu_part(path, trace)
         except (FormatError, OSError) as problem:
@@ -124,7 +115,7 @@ def add_gpu_counts(
     """Add the processes' kernel counters to their nodes; returns the files read."""
     done: list[File] = []
     names = settings.engine_options.get("gpu_counter_names", [])
-    for path in folder.files(COUNT_SUFFIX):
+    for path in folder.files(GPU_COUNT_SUFFIX):
         try:
             part = read_count_part(path)
         except (FormatError, OSError) as problem:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from taupy.instrument.runfolder import RunSettings
 from taupy.instrument.selection import Selection
-from taupy.model.profile import ThreadProfile, Timer
+from taupy.model.profile import Profile, ThreadProfile, Timer
 from taupy.network import layers, steps
 from taupy.record import endings
 from taupy.record.part_data import Part
@@ -15,6 +15,8 @@ from taupy.units import duration, nearest
 
 HEALTH = "taupy.health."
 """Prefix of metadata that say what is missing or degraded in a measurement."""
+
+LOST = f"{HEALTH}lost"
 
 ENDED = "taupy.children_ended"
 """Metadata that name the children that did not end by themselves, but were not killed either."""
@@ -31,6 +33,14 @@ def is_whole(settings: RunSettings, parts: Mapping[int, Part]) -> bool:
     not the program itself.
     """
     return not any(part.loss or _is_cut(part, settings) for part in parts.values())
+
+
+def add_losses(profile: Profile, lost: list[str]) -> None:
+    """Record what is lost, which makes the trial incomplete."""
+    if lost:
+        texts = [profile.metadata[LOST]] if LOST in profile.metadata else []
+        profile.metadata[LOST] = "\n".join(dict.fromkeys([*texts, *lost]))
+        profile.state = "incomplete"
 
 
 def _is_cut(part: Part, settings: RunSettings) -> bool:
@@ -54,7 +64,7 @@ def of_parts(parts: Mapping[int, Part], roots: Sequence[Part]) -> dict[str, str]
             health[HEALTH + name + suffix] = text
         health.update(_counters(part, suffix))
     if lost := [part.loss for _, part in sorted(parts.items()) if part.loss]:
-        health[f"{HEALTH}lost"] = "\n".join(lost)
+        health[LOST] = "\n".join(lost)
     return health | _cut_off(parts, roots)
 
 

@@ -13,13 +13,13 @@ import struct
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from taupy.errors import FormatError
 from taupy.model.profile import LayerFacts, Statistics, UserEvent
-from taupy.record import part_layers, part_spans, part_steps, plain_part
+from taupy.record import plain_part
 from taupy.record.engine_layout import (
     COLLECTIVE,
     COLLECTIVE_SUM,
@@ -40,12 +40,12 @@ from taupy.record.part_blocks import (
     COMMUNICATORS,
     LAYOUT,
     OPERATIONS,
+    STAMPED,
     STRETCHES,
     Blocks,
     Rows,
 )
 from taupy.record.part_check import LARGEST, check
-from taupy.record.part_collectives import Communicator, PartCollectives
 from taupy.record.part_data import (
     ENDED,
     EXEC,
@@ -58,6 +58,11 @@ from taupy.record.part_data import (
 )
 from taupy.state import container
 from taupy.state.container import Block, Container
+
+if TYPE_CHECKING:  # few parts have them, and the prompt waits for every import
+    from taupy.record.part_collectives import PartCollectives
+    from taupy.record.part_spans import PartSpans
+    from taupy.record.part_steps import Clock, PartSteps
 
 UNKNOWN = "<unknown>"
 """The routine of call paths whose routine is missing: it did not fit, or is too recent."""
@@ -332,11 +337,15 @@ class _NativePart:
             count = (block.end - block.start) // layout.itemsize
             yield np.frombuffer(self.data, layout, count, block.start)
 
-    def clock(self) -> part_steps.Clock:
+    def clock(self) -> Clock:
+        from taupy.record.part_steps import Clock
+
         header = self.header
-        return part_steps.Clock(header.start_ticks, header.start_epoch_ns, self.ns_per_tick)
+        return Clock(header.start_ticks, header.start_epoch_ns, self.ns_per_tick)
 
     def collectives(self, blocks: dict[int, list[Block]]) -> PartCollectives:
+        from taupy.record.part_collectives import Communicator, PartCollectives
+
         held = PartCollectives(self.clock())
         for rows in self.rows(COMMUNICATOR, blocks[COMMUNICATORS]):
             record = rows[0]
@@ -358,10 +367,18 @@ class _NativePart:
         return held
 
     def layers(self, blocks: Blocks) -> list[LayerFacts]:
+        if not blocks.layers:
+            return []
+        from taupy.record import part_layers
+
         layers = (part_layers.facts(self.data, at, blocks.routine_at) for at in blocks.layers)
         return [layer for layer in layers if layer is not None]
 
-    def steps(self, index: int, blocks: Blocks) -> list[part_steps.PartSteps]:
+    def steps(self, index: int, blocks: Blocks) -> list[PartSteps]:
+        if not blocks.steps[index]:
+            return []
+        from taupy.record import part_steps
+
         stretches: dict[int, list[Array]] = defaultdict(list)
         for block, rows in zip(
             blocks.steps[index], self.rows(STEP, blocks.steps[index]), strict=True
@@ -374,20 +391,22 @@ class _NativePart:
 
     def spans(
         self, rows: Rows, block: Block, blocks: Blocks, at_work: list[int], until: int
-    ) -> part_spans.PartSpans | None:
+    ) -> PartSpans | None:
         """The spans of a thread's layers and phases, including open ones, which end with it."""
         stretches = self.rows(SPAN, blocks.spans[block.thread])
         pieces = [stretch[stretch["node"] != 0] for stretch in stretches]
         last = self.timeline_until(blocks) or (LARGEST, 0)
         open_nodes = rows.nodes[np.array(at_work, "i8") - 1]
-        is_kept = (open_nodes["flags"] & part_spans.STAMPED != 0) & (open_nodes["t0"] < last[0])
+        is_kept = (open_nodes["flags"] & STAMPED != 0) & (open_nodes["t0"] < last[0])
         began = open_nodes["t0"][is_kept]
         ended = np.concatenate([np.empty(0, SPAN), *pieces])
         if self.is_partial:
             ended = ended[rows.find(ended["node"]) >= 0]
         if not len(ended) and not len(began):
             return None
-        spans = part_spans.PartSpans(
+        from taupy.record.part_spans import PartSpans
+
+        spans = PartSpans(
             self.clock(),
             np.concatenate([rows.at(ended["node"]), np.array(at_work, "i8")[is_kept]]),
             np.concatenate([ended["start"], began]),
@@ -420,6 +439,8 @@ class _NativePart:
         header = self.header
         health = {}
         if until := self.timeline_until(blocks):
+            from taupy.record import part_spans
+
             after_ns = self.moment(until[0]) - header.start_ns
             health["trace"] = part_spans.cut_off(until[1], after_ns)
         if count := header.calls_over_limit:

@@ -38,7 +38,7 @@ from taupy.model.sampled import RESIDENT
 from taupy.model.streams import HostPath, merged_events
 from taupy.network import layers
 from taupy.network.phases import group_of
-from taupy.record import collectives, endings, host_health, part_layers
+from taupy.record import endings, host_health
 from taupy.record.host_health import HEALTH
 from taupy.record.part_data import Column, Part, PartThread, Routine
 from taupy.record.rows import (
@@ -221,11 +221,16 @@ def profile_of(
     places_of: dict[int, HostPlaces] = {} if places is None else places
     for node, part in sorted(parts.items()):
         timer_of = [timers.of(routine) for routine in part.routines]
-        facts += part_layers.placed(part.layers, node, timer_of)
+        if part.layers:
+            from taupy.record import part_layers
+
+            facts += part_layers.placed(part.layers, node, timer_of)
         places_of[node] = _threads(settings, node, part, timers, timer_of)
     threads = [thread for node in parts for thread in places_of[node].threads]
     for node, part in sorted(parts.items()):
         if part.collectives is not None:  # the threads of other processes are numbered by now
+            from taupy.record import collectives
+
             place = places_of[node]
             threads += collectives.thread_of(place.threads, timers.timers, part, place.find)
     threads.sort(key=lambda measured: measured.thread)

@@ -14,9 +14,9 @@ from taupy.model.streams import Owner
 from taupy.record.engine_layout import Array
 from taupy.record.host_health import HEALTH
 from taupy.record.host_profile import HostPlaces
+from taupy.record.part_files import NCCL_SUFFIX
 from taupy.state.folder import File, Folder, Untrusted
 
-SUFFIX: Final = ".nccl"
 _COMMUNICATORS: Final = 64
 _COMMUNICATOR: Final = np.dtype([("id", "<u8"), ("size", "<u4"), ("rank", "<u4"), ("name", "S48")])
 _ROW: Final = np.dtype(
@@ -40,7 +40,7 @@ def add_nccl(profile: Profile, places: Mapping[int, HostPlaces], folder: Folder)
     """Add the NCCL collectives of each process; returns the files read."""
     nodes = {str(process.part.pid): node for node, process in places.items()}
     done = []
-    for file in folder.files(SUFFIX):
+    for file in folder.files(NCCL_SUFFIX):
         node = nodes.get(file.name.partition("-")[0])
         if node is None or not places[node].threads:
             continue

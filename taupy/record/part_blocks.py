@@ -29,6 +29,8 @@ from taupy.record.part_data import Routine
 from taupy.state.container import Block, Container, Layout
 
 THROTTLED = 2  # flag of a routine
+STAMPED = 16
+"""Flag of a call path whose spans are recorded, as in `_native/calltree.h`."""
 _ROUTINE = struct.Struct("<QIIqQQQ")
 NODES, THREAD, ROUTINE, METADATA, EVENT, SAMPLES, STEPS, STEP_VALUE = range(1, 9)
 COMMUNICATORS, OPERATIONS, COLLECTIVES, COLLECTIVE_SUMS, LAYERS, SPANS, STRETCHES = range(10, 17)

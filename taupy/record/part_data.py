@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
 from taupy.model.profile import LayerFacts, UserEvent
-from taupy.record.part_collectives import PartCollectives
-from taupy.record.part_spans import PartSpans
-from taupy.record.part_steps import PartSteps
+
+if TYPE_CHECKING:
+    from taupy.record.part_collectives import PartCollectives
+    from taupy.record.part_spans import PartSpans
+    from taupy.record.part_steps import PartSteps
 
 Column = np.ndarray[Any, np.dtype[np.int64]]
 

@@ -25,6 +25,12 @@ from taupy.state.folder import File, Folder, open_any
 from taupy.state.limits import PART_BYTES
 
 PART_SUFFIXES = (".part", ".pypart")
+SNAPSHOT_SUFFIX = ".snapshot"
+GPU_SUFFIX = ".gpu"
+GPU_TRACE_SUFFIX = ".gputrace"
+GPU_COPY_SUFFIX = ".gpucopy"
+GPU_COUNT_SUFFIX = ".gpucount"
+NCCL_SUFFIX = ".nccl"
 FOLDED = "folded"
 LAYOUT = Layout(b"TAUPYFLD", 5, "file of folded parts", {})
 _PART = 32  # the kind of its blocks

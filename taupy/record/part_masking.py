@@ -10,7 +10,7 @@ import struct
 
 from taupy.errors import FormatError
 from taupy.model.masking import Masking
-from taupy.record import part_files, snapshots
+from taupy.record import part_files
 from taupy.record.children import without_command
 from taupy.record.part_blocks import LAYOUT, METADATA
 from taupy.state import container
@@ -30,7 +30,7 @@ def masked_copy(name: str, file: File, masking: Masking) -> File | bytes:
         return file
     if name.startswith(part_files.FOLDED):
         return _folded(file, masking)
-    if name.endswith((".part", snapshots.SUFFIX)):
+    if name.endswith((".part", part_files.SNAPSHOT_SUFFIX)):
         return _part(name, file.read_bytes(), masking)
     return file
 

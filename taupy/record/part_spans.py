@@ -17,8 +17,6 @@ from taupy.model.gpu import Activity
 from taupy.record.engine_layout import Array
 from taupy.record.part_steps import Clock
 
-STAMPED = 16
-"""Flag of a call path whose spans are recorded, as in `_native/calltree.h`."""
 _LARGEST = (1 << 62) - 1
 _ENDS = {
     1: "the limit `trace_spans` was reached; --steps A:B records the spans of some steps only",

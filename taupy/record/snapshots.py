@@ -8,13 +8,10 @@ from taupy.instrument.runfolder import RunSettings, derived_uuid
 from taupy.model.job import node_of
 from taupy.model.profile import Profile
 from taupy.record.children import take_notes
-from taupy.record.gpu_part import SNAPSHOT_SUFFIX
-from taupy.record.gpus import add_gpu_copy
 from taupy.record.host_part import read_part
 from taupy.record.host_profile import HostPlaces, profile_of
+from taupy.record.part_files import GPU_COPY_SUFFIX, SNAPSHOT_SUFFIX
 from taupy.state.folder import File, Folder
-
-SUFFIX = ".snapshot"
 
 
 def read(
@@ -27,7 +24,7 @@ def read(
         trial: the name of the run's trial; theirs are `TRIAL@LABEL`.
         clock_now: as for `read_part`.
     """
-    for file in sorted(folder.files(SUFFIX), key=lambda file: (len(file.name), file.name)):
+    for file in sorted(folder.files(SNAPSHOT_SUFFIX), key=lambda file: (len(file.name), file.name)):
         part = read_part(file, clock_now)
         if part is None:
             continue
@@ -35,8 +32,10 @@ def read(
         places: dict[int, HostPlaces] = {}
         node = node_of(settings.rank, settings.attempt)
         profile = profile_of(settings, {node: part}, finished=True, places=places)
-        copy = file.with_suffix(SNAPSHOT_SUFFIX)
+        copy = file.with_suffix(GPU_COPY_SUFFIX)
         if copy.exists():
+            from taupy.record.gpus import add_gpu_copy
+
             add_gpu_copy(profile, copy, node, places[node])
         label = part.metadata.get("taupy.snapshot", file.stem)
         profile.uuid = derived_uuid(f"{settings.trial_uuid}/{file.name}")

@@ -15,14 +15,13 @@ from taupy.model.profile import Profile
 from taupy.record.children import take_notes
 from taupy.record.collected import clock_now, read_changing
 from taupy.record.endings import add_endings, count_until
-from taupy.record.gpu_part import SUFFIX as GPU_SUFFIX
 from taupy.record.host_health import HEALTH
 from taupy.record.host_part import peek_process
 from taupy.record.host_profile import HostPlaces, assign_nodes, profile_of
 from taupy.record.lines import add_lines
 from taupy.record.looks import add_looks, add_series
 from taupy.record.part_data import Ending, Part
-from taupy.record.part_files import PartFile, parts_so_far
+from taupy.record.part_files import GPU_SUFFIX, PartFile, parts_so_far
 from taupy.state.folder import Folder, open_run
 
 

@@ -10,7 +10,6 @@ import os
 from collections.abc import Collection, Iterator, Mapping
 
 from taupy.analysis.own_code import Extent, is_own
-from taupy.analysis.places import Tree, own_timers
 from taupy.instrument.runfolder import RunSettings
 from taupy.model.masking import Masking
 from taupy.model.metric import ROOT_TIMER, TIME
@@ -93,6 +92,8 @@ def own_codes(profile: Profile, timers: Collection[int] | Mapping[int, int]) -> 
     own = [code for code in timers if _is_own(profile, code, extent)]
     if any(not _is_script(profile.timers[code].path or "") for code in own):
         return own
+    from taupy.analysis.places import Tree, own_timers
+
     tree, paths = Tree.of_profile(profile)
     mask = own_timers(tree, paths)
     return [code for code in timers if mask[code]]

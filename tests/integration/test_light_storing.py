@@ -1,0 +1,39 @@
+"""The prompt returns when a run is stored: the storer imports what the run needs, and no more."""
+
+import os
+import subprocess
+import sys
+
+HEAVY = {
+    "subprocess", "zipfile", "taupy.analysis.places", "taupy.live", "taupy.model.secret_words",
+    "taupy.profiledb.dimensions", "taupy.profiledb.metrics_merge", "taupy.profiledb.reader",
+    "taupy.profiledb.steps", "taupy.record.gpus", "taupy.record.lines", "taupy.record.part_steps",
+    "taupy.record.snapshots", "taupy.session", "taupy.state.rescue",
+}  # fmt: skip
+
+STORER = """
+import sys
+from taupy.commands.storer import store
+store(sys.argv[1])
+print(*sorted(sys.modules))
+"""
+
+
+def test_an_empty_run_is_stored_without_what_few_runs_need(tmp_path):
+    state, database = tmp_path / "state", tmp_path / "taupy.db"
+    script = tmp_path / "empty.py"
+    script.write_text("def unused():\n    pass\n\n\nimport os\n\nos.kill(os.getpid(), 9)\n")
+    environment = {**os.environ, "TAUPY_STATE_DIR": str(state)}
+    run = [sys.executable, "-m", "taupy", "run", "--no-watch", "--db", database, script]
+    subprocess.run(run, env=environment, capture_output=True, timeout=100)
+    (folder,) = state.glob("run-*")  # killed, and not watched: nobody has stored it
+    # -S: what an editable install imports to find us is not the storer's doing.
+    code = f"import sys\nsys.path += {sys.path!r}\n{STORER}"
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", code, folder],
+        env=environment, capture_output=True, text=True, timeout=100,
+    )  # fmt: skip
+    loaded = set(done.stdout.split())
+    assert database.exists() and not folder.exists(), done.stderr
+    assert "taupy.profiledb.writer" in loaded
+    assert sorted(loaded & HEAVY) == []
