@@ -6,6 +6,9 @@ A program of two lines is started natively and with `taupy run`, in turns. It pr
 its first and of its last line, read from the same monotonic clock as its start and end. The table
 shows medians, and lowest values, which depend less on the machine's load. `taupy run` becomes the
 program (exec), so that the CPU time at the first line includes the launcher's.
+
+A second table has an empty program, from the start until the prompt returns, which is when the
+trial is stored: as ratios to `python` and to cProfile, taken in turns with them.
 """
 
 from __future__ import annotations
@@ -69,6 +72,48 @@ def run(command: list[str], folder: Path) -> Times:
     )
 
 
+def until_prompt(command: list[str], folder: Path) -> tuple[float, float]:
+    """Seconds of CPU time, with all children, and of elapsed time."""
+    start = time.monotonic()
+    process = subprocess.Popen(
+        command, stdout=subprocess.DEVNULL, cwd=folder, env=tools.environment(folder)
+    )
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise SystemExit(f"{command} ended with {process.returncode}")
+    return usage.ru_utime + usage.ru_stime, time.monotonic() - start
+
+
+def compare_empty_runs(folder: Path, measured: list[str], rounds: int) -> None:
+    script = folder / "empty.py"
+    script.touch()
+    commands = {
+        "python": [sys.executable],
+        "cProfile": [sys.executable, "-m", "cProfile"],
+        "taupy run": measured,
+        "taupy run --no-watch": [*measured, "--no-watch"],
+    }
+    times: dict[str, list[tuple[float, float]]] = {tool: [] for tool in commands}
+    for round_number in range(rounds + 1):
+        for tool, command in commands.items():
+            taken = until_prompt([*command, str(script)], folder)
+            if round_number:  # the first round warms up
+                times[tool].append(taken)
+    print("\n| an empty program | CPU ms | of python | of cProfile | elapsed ms | of python |")
+    print("| --- | ---: | ---: | ---: | ---: | ---: |")
+    middle = {
+        tool: [statistics.median(c) for c in zip(*of, strict=True)] for tool, of in times.items()
+    }
+    for tool, (cpu, elapsed) in middle.items():
+        print(
+            f"| {tool} | {1e3 * cpu:.0f} | {cpu / middle['python'][0]:.1f} "
+            f"| {cpu / middle['cProfile'][0]:.1f} | {1e3 * elapsed:.0f} "
+            f"| {elapsed / middle['python'][1]:.1f} |",
+            flush=True,
+        )
+
+
 def taupy_command() -> list[str]:
     """The script `taupy` in this interpreter's folder, otherwise `python -m taupy`."""
     script = shutil.which("taupy", path=str(Path(sys.executable).parent))
@@ -113,6 +158,7 @@ def main() -> None:
                     f"| {'< 60' if at < 2 else ''} |",
                     flush=True,
                 )
+        compare_empty_runs(folder, measured, arguments.rounds)
 
 
 if __name__ == "__main__":
