@@ -153,13 +153,14 @@ def _ending(part: Part, beat: Beat | None, end: End | None, why: str) -> tuple[i
 
 
 def watch_facts(folder: Folder, parts: Sequence[Part]) -> dict[str, str]:
-    """The coverage of a run's watch, as metadata of its trial; empty if there was none."""
+    """The coverage of a run's watch, as metadata of its trial; empty if there was none, or what it
+    wrote cannot be read."""
     try:
         kept = heartbeat.read(folder)
     except (Damaged, OSError):
         return {}
     if kept is None:
-        return {}
+        return _unstarted(folder)
     beat, _ = kept
     watched_ns = beat.beat_ns - beat.began_ns
     return {
@@ -169,6 +170,12 @@ def watch_facts(folder: Folder, parts: Sequence[Part]) -> dict[str, str]:
             f"{duration(beat.cpu_ns)} of CPU time{_unwatched(beat, parts)}"
         )
     }
+
+
+def _unstarted(folder: Folder) -> dict[str, str]:
+    if not (folder / heartbeat.NAME).exists():
+        return {}
+    return {"taupy.watch": "none: the program ended before the first look"}
 
 
 def _unwatched(beat: Beat, parts: Sequence[Part]) -> str:

@@ -15,7 +15,7 @@ from taupy.watch import ANSWER as ANSWER
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 # Under a limit on the size of files, Python would leave truncated bytecode behind.
 # taupy is imported first, from where this process has it: another one may be installed.
@@ -56,8 +56,14 @@ def begun(
     arguments: Sequence[str],
     paths: Sequence[str] | None = None,
     options: Sequence[str] = ("-I",),
+    wanted: Callable[[], Sequence[str] | None] | None = None,
 ) -> tuple[int, int] | None:
-    """As `begin`, with the process's id, too."""
+    """As `begin`, with the process's id, too.
+
+    Args:
+        wanted: called in the new process, which has neither this one's descriptors nor its folder.
+            Returns further arguments; None: the process is not needed, and ends.
+    """
     searched = [path for path in sys.path if path] if paths is None else paths
     code = _BOOTSTRAP.format(paths=list(searched), home=_HOME, module=module)
     command = [sys.executable, *options, "-c", code, *arguments]
@@ -67,7 +73,7 @@ def begun(
     except OSError:  # the limit on processes is reached
         child = -1
     if child == 0:
-        _double_fork(command, ours)
+        _double_fork(command, ours, wanted)
     os.close(ours)
     if child > 0 and os.waitpid(child, 0)[1] == 0 and (process := _unadopted(answer)):
         return answer, process
@@ -75,20 +81,25 @@ def begun(
     return None
 
 
-def _double_fork(command: Sequence[str], answer: int) -> None:
+def _double_fork(
+    command: Sequence[str], answer: int, wanted: Callable[[], Sequence[str] | None] | None
+) -> None:
     """The child's side: start the process, report its id, and exit. Never returns."""
     try:
         os.setsid()
         if process := os.fork():
             os.write(answer, b"%d\n" % process)
             os._exit(0)
-        _execute(command, answer)
+        _leave_all(answer)
+        more = () if wanted is None else wanted()
+        if more is not None:
+            os.execv(command[0], [*command, *more])
     finally:
         os._exit(1)
 
 
-def _execute(command: Sequence[str], answer: int) -> None:
-    """Become the process, with none of the program's descriptors."""
+def _leave_all(answer: int) -> None:
+    """Keep none of the program's descriptors, nor its folder."""
     kept = os.dup(answer)
     while kept < _OUT_OF_THE_WAY:  # lower descriptors may be closed in the program
         kept = os.dup(answer)
@@ -98,7 +109,6 @@ def _execute(command: Sequence[str], answer: int) -> None:
     os.dup2(kept, ANSWER)
     os.closerange(ANSWER + 1, max(1024, os.sysconf("SC_OPEN_MAX")))
     os.chdir("/")
-    os.execv(command[0], list(command))
 
 
 def _unadopted(answer: int) -> int:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import select
+import struct
 import time
 
 from taupy.state import heartbeat, lines, looks
@@ -15,6 +17,14 @@ if TYPE_CHECKING:
 
 _PROCESSES_AT_LEAST = 1024
 _FIRST_NAMESPACE = "pid:[4026531836]"  # PROC_PID_INIT_INO of the kernel
+_STEP_MS = 50
+_SHORT = 2
+"""Steps. A program that has ended so soon after its start needs no watch, unless it was killed."""
+_STARTING = 20
+"""Steps that an interpreter may take to start it, on a busy machine."""
+_STATE = struct.Struct("<64xQ")
+"""Of a part's header: that of `state/container.py`, which takes long to import."""
+_ENDED = 1  # `part_data.ENDED`
 _OPTIONS = ("-I", "-S", "-E")  # neither site-packages nor the environment: a small process
 
 
@@ -60,8 +70,14 @@ def begin(folder: Folder, pid: int, options: dict[str, Any] | None = None) -> st
     try:
         for name in (heartbeat.NAME, heartbeat.SEEN, *looks.FILES, *wanted):
             os.close((folder / name).create())
-        arguments = [folder.path, str(pid), str(time.monotonic_ns())]
-        begun = beside.begun("taupy.watch.process", arguments, (), _OPTIONS)
+        began = time.monotonic_ns()
+        begun = beside.begun(
+            "taupy.watch.process",
+            [folder.path, str(pid)],
+            (),
+            _OPTIONS,
+            lambda: _wanted(folder.path, pid, began),
+        )
     except OSError as problem:
         return f"it could not be started ({problem.strerror})"
     if begun is None:
@@ -71,6 +87,49 @@ def begin(folder: Folder, pid: int, options: dict[str, Any] | None = None) -> st
     if options is not None and yama_scope() == 1:
         options["reader_pid"] = process
     return ""
+
+
+def _wanted(path: str, pid: int, began_ns: int) -> list[str] | None:
+    """Wait, as a copy of the launcher, whether the program lasts: most interpreters that would
+    watch a short one begin when it has ended.
+
+    Returns:
+        When the program was last known to be alive, as the watch's argument; None: the program has
+        ended, and its run is stored.
+    """
+    try:
+        pidfd = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return [str(began_ns)] if os.path.lexists(path) else None
+    except (OSError, AttributeError):
+        return [str(began_ns)]  # before Linux 5.3, only looks tell that it has ended
+    poll = select.poll()
+    poll.register(pidfd, select.POLLIN)
+    steps = _STARTING
+    while steps and not poll.poll(_STEP_MS):
+        steps = min(steps - 1, _SHORT if _parts(path) else _STARTING)
+    has_ended = poll.poll(0) or (_is_being_stored(path, pid) and poll.poll())
+    seen_ns = time.monotonic_ns()  # until now, poll would have returned
+    return None if has_ended and not os.path.lexists(path) else [str(seen_ns)]
+
+
+def _parts(path: str) -> list[str]:
+    try:
+        return [name for name in os.listdir(path) if name.endswith((".part", ".pypart"))]
+    except OSError:
+        return []
+
+
+def _is_being_stored(path: str, pid: int) -> bool:
+    """Whether the program has closed its part, which is the only one."""
+    parts = _parts(path)
+    try:
+        if len(parts) != 1 or not parts[0].startswith(f"{pid}-"):
+            return False
+        with open(f"{path}/{parts[0]}", "rb") as part:
+            return bool(_STATE.unpack(part.read(_STATE.size))[0] == _ENDED)
+    except (OSError, struct.error):
+        return False
 
 
 def yama_scope() -> int:

@@ -2,17 +2,21 @@
 
 import os
 import posix
+import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from taupy.model.processes import process_start, stat_fields
-from taupy.state import heartbeat, looks
+from taupy.record.part_data import ENDED, EXEC
+from taupy.state import container, heartbeat, looks
 from taupy.state.folder import open_run
 from taupy.state.values import dumps
 from taupy.watch import beside, ending, pidfds, process, start
@@ -364,3 +368,54 @@ def test_rounds_have_no_period(folder, monkeypatch):
     assert 0.69 * INTERVAL_NS < min(lengths) < 0.72 * INTERVAL_NS
     assert 0.98 * INTERVAL_NS < max(lengths) <= INTERVAL_NS
     assert len(set(lengths)) > 190
+
+
+def test_a_program_that_lasts_gets_its_watch_and_one_that_has_ended_does_not(tmp_path, monkeypatch):
+    monkeypatch.setattr(start, "_STEP_MS", 1)
+    began = time.monotonic_ns()
+    program = subprocess.Popen(["cat"], stdin=subprocess.PIPE)
+    (seen,) = start._wanted(str(tmp_path), program.pid, 7)
+    assert began < int(seen) < time.monotonic_ns()
+    program.communicate()
+    assert start._wanted(str(tmp_path), program.pid, 7) == ["7"]  # killed, or its children go on
+    assert start._wanted(str(tmp_path / "stored"), program.pid, 7) is None
+
+
+@pytest.mark.parametrize("is_stored", [True, False])
+def test_a_program_that_is_being_stored_gets_a_watch_only_if_it_is_killed(
+    tmp_path, monkeypatch, is_stored
+):
+    """The storer may take longer than the program: then nothing is left to be watched."""
+    monkeypatch.setattr(start, "_STEP_MS", 1)
+    program = subprocess.Popen(["cat"], stdin=subprocess.PIPE)
+    header = dict.fromkeys(container.Header._fields, 0) | {"magic": b"", "state": ENDED}
+    folder = tmp_path / "run"
+    folder.mkdir()
+    (folder / f"{program.pid}-1.part").write_bytes(container._HEADER.pack(*header.values()))
+    looked, look = threading.Event(), start._is_being_stored
+
+    def looks(path, pid):
+        found = look(path, pid)
+        looked.set()
+        return found
+
+    monkeypatch.setattr(start, "_is_being_stored", looks)
+    with ThreadPoolExecutor() as pool:
+        wanted = pool.submit(start._wanted, str(folder), program.pid, 7)
+        assert looked.wait(60)
+        assert not wanted.done()
+        if is_stored:
+            shutil.rmtree(folder)
+        program.communicate()
+        assert (wanted.result(60) is None) == is_stored
+
+
+@pytest.mark.parametrize("others", [["50-1.part"], ["9-1.part"], ["9-1.part", "50-1.part"], []])
+def test_children_and_programs_that_became_another_are_watched_while_one_is_stored(
+    tmp_path, others
+):
+    states = {"9-1.part": EXEC, "50-1.part": ENDED}
+    for name in others:
+        header = dict.fromkeys(container.Header._fields, 0) | {"magic": b"", "state": states[name]}
+        (tmp_path / name).write_bytes(container._HEADER.pack(*header.values()))
+    assert start._is_being_stored(str(tmp_path), 9) is False
