@@ -91,13 +91,12 @@ def store(folder: str, of: str = "program") -> int:
     with contextlib.suppress(BaseException):  # the next command recovers them as well
         from taupy.instrument.runfolder import has_run_folders
 
-        if not has_run_folders(settings.database):
-            return
-        from taupy.session import recover
+        if has_run_folders(settings.database):
+            from taupy.session import recover
 
-        for late in recover(settings.database):
-            lines = _pushed(late, waiting=False)
-            _leave_word(lines if is_told else [])
+            for late in recover(settings.database):
+                lines = _pushed(late, waiting=False)
+                _leave_word(lines if is_told else [])
     return _LACKING if delivery.lacks_gpu else 0
 
 
