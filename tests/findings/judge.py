@@ -34,8 +34,8 @@ TIMEOUT_S = 300
 SHOWN = 20
 """Characters of a line's text that tell it from others, if the screen cuts it."""
 
-_FINDING = re.compile(r"^(\d+)\. ")
-_TIMED = re.compile(r"^ +[\d.]+ [mun]?s +[<\d]")
+_FINDING = re.compile(r"^[▲◆●] ")
+_PLACE = re.compile(r"^ *(\d+ min )?[\d.]+ [mun]?s +<?\d+ %")
 
 
 def keys() -> dict[str, Mapping[str, Any]]:
@@ -62,20 +62,17 @@ class Screen:
 
     @classmethod
     def of(cls, text: str) -> Screen:
-        """Without the lines on what ran, which have the program's name."""
-        shown = [line for line in text.splitlines()[1:] if not line.startswith("next: ")]
+        """Without the first line, which has the program's name."""
         parts: list[list[str]] = []
-        for line in shown:
-            if _FINDING.match(line) or _TIMED.match(line) or not line.startswith("  "):
+        for line in text.splitlines()[1:]:
+            if _PLACE.match(line) or not line.startswith("  "):
                 parts.append([line])
             elif parts:
                 parts[-1].append(line)
         joined = [" ".join(line.strip() for line in part) for part in parts]
-        return cls(
-            [part for part, lines in zip(joined, parts, strict=True) if _TIMED.match(lines[0])],
-            [part for part in joined if _FINDING.match(part)],
-            "\n".join(joined),
-        )
+        places = [part for part, lines in zip(joined, parts, strict=True) if _PLACE.match(lines[0])]
+        findings = [part for part in joined if _FINDING.match(part)]
+        return cls(places, findings, "\n".join(joined))
 
 
 @dataclass

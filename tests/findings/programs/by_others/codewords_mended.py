@@ -60,7 +60,7 @@ def local_contrast(descriptors):
 def main():
     descriptors = make_descriptors(tiles=60, per_tile=400, width=32, seed=51)
     points = descriptors.reshape(-1, descriptors.shape[2])
-    book = Codebook(size=64, rounds=18, seed=52).fit(points, sample=4000)
+    book = Codebook(size=64, rounds=8, seed=52).fit(points, sample=4000)
     histograms = np.array([book.histogram(tile) for tile in descriptors])
     similar = tile_similarity(histograms)
     print(f"similar {similar.mean():.5f} words {book.words.std():.5f} "

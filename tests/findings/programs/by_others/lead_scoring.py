@@ -65,9 +65,9 @@ def lift(scores, won, share):
 
 
 def main():
-    leads, won = make_leads(3000, seed=71)
+    leads, won = make_leads(6000, seed=71)
     scorer = LeadScorer(build_pipeline(), threshold=0.6).fit(leads, won)
-    incoming, outcome = make_leads(350, seed=72)
+    incoming, outcome = make_leads(230, seed=72)
     queue, scores = SalesQueue(scorer, capacity=200).build(incoming)
     print(f"queue {len(queue)} auc {roc_auc_score(outcome, scores):.5f} "
           f"lift {lift(scores, outcome, 0.2):.4f} sum {scores.sum():.4f}")

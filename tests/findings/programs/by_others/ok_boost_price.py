@@ -29,7 +29,7 @@ def add_ratios(flats):
 
 
 def build_model():
-    inner = HistGradientBoostingRegressor(max_iter=45, max_leaf_nodes=24, learning_rate=0.12, random_state=0)
+    inner = HistGradientBoostingRegressor(max_iter=140, max_leaf_nodes=24, learning_rate=0.12, random_state=0)
     return TransformedTargetRegressor(inner, func=np.log, inverse_func=np.exp)
 
 

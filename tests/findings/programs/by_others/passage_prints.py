@@ -73,7 +73,7 @@ def shared_pairs(table):
 
 
 def main():
-    documents = make_documents(count=60, words=700, seed=81)
+    documents = make_documents(count=90, words=230, seed=81)
     table = index_documents(documents, length=40, span=8)
     pairs = shared_pairs(table)
     sketch = winnow(Fingerprinter(documents[0]).windows(40), span=16)

@@ -20,9 +20,8 @@ def write_shards(folder, count):
         base = rng.integers(0, 24, (PER_SHARD, SIDE, SIDE, 3))
         ramp = np.linspace(0, 1, SIDE)[None, :, None, None]
         images = base + (labels[:, None, None, None] * 40 * ramp)
-        path = os.path.join(folder, f"shard_{k:03d}.npz")
-        np.savez_compressed(path, images=images.astype(np.uint8), labels=labels)
-        paths.append(path)
+        paths.append(os.path.join(folder, f"shard_{k:03d}.npz"))
+        np.savez_compressed(paths[-1], images=images.astype(np.uint8), labels=labels)
     return paths
 
 

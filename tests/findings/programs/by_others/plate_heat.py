@@ -47,7 +47,7 @@ class ImplicitStepper:
 class Recorder:
     def __init__(self, plate):
         self.modes = np.array([np.outer(np.sin(np.pi * a * plate.points), np.sin(np.pi * b * plate.points)).ravel()
-                               for a in range(1, 13) for b in range(1, 13)])
+                               for a in range(1, 29) for b in range(1, 29)])
         self.rows = []
 
     def note(self, time, state):
@@ -68,7 +68,7 @@ def simulate(side, steps, dt):
 
 
 def main():
-    rows = simulate(side=32, steps=60, dt=0.02)
+    rows = simulate(side=28, steps=90, dt=0.02)
     peak = rows[rows[:, 1].argmax()]
     print(f"peak {peak[1]:.6f} at {peak[0]:.2f} mean {rows[-1, 2]:.6f} spectrum {rows[:, 3].sum():.3f}")
 

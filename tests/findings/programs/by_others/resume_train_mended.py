@@ -39,9 +39,7 @@ class StateKeeper:
     def save_latest(self, model, optimizer, epoch, step):
         state = {"model": model.state_dict(), "optimizer": optimizer.state_dict(),
                  "epoch": epoch, "step": step}
-        partial = self.latest + ".part"
-        torch.save(state, partial)
-        os.replace(partial, self.latest)
+        torch.save(state, self.latest)
 
     def save_best(self, model, score):
         if score > self.best_score:
@@ -60,16 +58,14 @@ def accuracy(model, data):
 
 
 class Momentum:
-    def __init__(self, parameters, rate, decay=0.9):
+    def __init__(self, parameters, rate):
         self.parameters = [p for p in parameters if p.requires_grad]
         self.velocity = [torch.zeros_like(p) for p in self.parameters]
         self.rate = rate
-        self.decay = decay
-
     @torch.no_grad()
     def step(self, loss):
         grads = torch.autograd.grad(loss, self.parameters)
-        torch._foreach_mul_(self.velocity, self.decay)
+        torch._foreach_mul_(self.velocity, 0.9)
         torch._foreach_add_(self.velocity, grads)
         torch._foreach_add_(self.parameters, self.velocity, alpha=-self.rate)
 
