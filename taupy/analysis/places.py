@@ -250,6 +250,8 @@ class _Tally:
         self._add(Extent(frozenset(self._files(self.begins))))
         if (wider := self._wider()) is not None:
             self._add(wider)
+        elif launchers := frozenset(code for code in self._scripts() if self._launched(code)):
+            self._add(Extent(frozenset(self._files(self.begins))), launchers)
 
     # --- whose code it is ----------------------------------------------------
 
@@ -270,10 +272,7 @@ class _Tally:
         """What else is the program's, if there is hardly any code outside of libraries: the
         package that was started; of a program without files, every routine."""
         tree, sums = self.tree, self.sums
-        started = {*self.begins}
-        scripts = {
-            code for code in started if is_own(self.paths[code], Extent(), tree.timers[code])
-        }
+        started, scripts = {*self.begins}, self._scripts()
         own = sum(ns for (_, owner), ns in sums.items() if owner >= 0 and owner not in scripts)
         beside = sum(ns for (_, owner), ns in sums.items() if owner == _OUTSIDE or owner in scripts)
         if own > _HARDLY * beside:
@@ -287,6 +286,11 @@ class _Tally:
         if not any(owner >= 0 for _, owner in sums) and len(tree.timers) > 1:
             return Extent(everything=True)
         return None
+
+    def _scripts(self) -> set[int]:
+        """Those that begin the program and lie in no library."""
+        timers = self.tree.timers
+        return {code for code in self.begins if is_own(self.paths[code], Extent(), timers[code])}
 
     def _launched(self, script: int) -> set[str | None]:
         """The package that a console script starts, if it is one: the environment's."""
@@ -314,12 +318,16 @@ class _Tally:
 
     # --- sums ----------------------------------------------------------------
 
-    def _add(self, extent: Extent) -> None:
-        """Add up exclusive times, calls, callees and callers, once for each row."""
+    def _add(self, extent: Extent, launchers: frozenset[int] = frozenset()) -> None:
+        """Add up exclusive times, calls, callees and callers, once for each row.
+
+        Args:
+            launchers: scripts that only start an installed program, which runs code of others.
+        """
         tree, timers = self.tree, self.tree.timers
         own = self.own = [
-            timer.timer != ROOT_TIMER and is_own(path, extent, timer)
-            for timer, path in zip(timers, self.paths, strict=True)
+            timer.timer != ROOT_TIMER and code not in launchers and is_own(path, extent, timer)
+            for code, (timer, path) in enumerate(zip(timers, self.paths, strict=True))
         ]
         owner_of = owners(timers, own)
         roles = self.roles = [_role(timer, mine) for timer, mine in zip(timers, own, strict=True)]

@@ -173,7 +173,7 @@ def _apart(group: GroupPlaces) -> Iterator[tuple[Kind, str, float]]:
         if place.kind == "waiting":
             yield "wait", _where(place), place.ns
         elif place.kind == "outside":
-            of_libraries = min(sum(each.outside_ns for each in group.packages), place.ns)
+            of_libraries = min(sum(package.outside_ns for package in group.packages), place.ns)
             if of_libraries:
                 yield "lib", "", of_libraries
             if place.ns > of_libraries:

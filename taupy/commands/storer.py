@@ -191,14 +191,14 @@ def _ended(delivery: Delivery, stored: str, judges: bool) -> list[str]:
         parts.append(delivery.job)
     elif len(profile.node_metadata) > 1:
         parts.append(f"{len(profile.node_metadata)} processes")
-    said = [", ".join(parts)]
+    clauses = [", ".join(parts)]
     if delivery.running:
-        said.append(f"{delivery.running} of its child processes are still running")
+        clauses.append(f"{delivery.running} of its child processes are still running")
     from taupy.model.metric import NOT_ROUTINES
 
     if sum(timer.name not in NOT_ROUTINES for timer in profile.timers) > 1:
-        said += _where(delivery, judges)
-    return ["; ".join(said)]
+        clauses += _where(delivery, judges)
+    return ["; ".join(clauses)]
 
 
 def _where(delivery: Delivery, judges: bool) -> list[str]:
@@ -213,25 +213,25 @@ def _where(delivery: Delivery, judges: bool) -> list[str]:
     groups = places.of_profile(profile) if judged is None else judged.places
     imports = sum(place.share for group in groups[:1] for place in group.places
                   if place.kind == "imports")  # fmt: skip
-    said = [f"{100 * imports:.0f} % of it imports"] if imports >= _MUCH_IMPORT else []
+    clauses = [f"{100 * imports:.0f} % of it imports"] if imports >= _MUCH_IMPORT else []
     findings = [] if judged is None else judged.judgement.findings
     hottest = places.hottest(groups)
     if findings and findings[0].saved_ns and findings[0].severity != "small":
         first, *others = findings
         if first.kind == imports_rule.KIND:
-            said = []
+            clauses = []
         at = f" at {first.place}" if first.place else ""
-        said.append(
+        clauses.append(
             f"{first.kind}{at}, up to {duration(first.saved_ns)} ({100 * first.saved_share:.0f} %)"
         )
-        return said + ([f"{len(others)} more"] if others else [])
+        return clauses + ([f"{len(others)} more"] if others else [])
     if hottest is not None and hottest[1].share >= _WORTH_NAMING * (1 - imports):
-        said.append(_hottest(*hottest))
+        clauses.append(_hottest(*hottest))
     if findings:
-        said.append(several(len(findings), "finding"))
+        clauses.append(several(len(findings), "finding"))
     elif judged is not None:
-        said.append("no findings")
-    return said
+        clauses.append("no findings")
+    return clauses
 
 
 def _hottest(group: GroupPlaces, place: Place) -> str:
@@ -241,7 +241,7 @@ def _hottest(group: GroupPlaces, place: Place) -> str:
 
     where = places.at(place) or places.described(place)
     most = "mostly waiting at" if place.kind == "waiting" else "most in"
-    of = "" if group.group == MAIN else f" of {group.title}"
+    of = "" if group.group == MAIN else f" of {group.title.partition(',')[0]}"
     return f"{most} {where} ({duration(place.ns)}, {100 * place.share:.0f} %{of})"
 
 

@@ -90,8 +90,8 @@ class Finding:
     @property
     def place(self) -> str | None:
         """`file:line` that its sentence names first; None if it names none."""
-        found = _PLACE.search(self.sentence)
-        return found[0] if found else None
+        match = _PLACE.search(self.sentence)
+        return match[0] if match else None
 
     @property
     def speedup(self) -> float | None:

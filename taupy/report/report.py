@@ -99,11 +99,11 @@ class Report:
 
     @property
     def steps_in_words(self) -> str:
-        said = several(self.steps, "step")
+        words = several(self.steps, "step")
         if self.step_ns is None:
-            return said
+            return words
         median, slowest = self.step_ns
-        return f"{said}, median {duration(median)}, slowest {duration(slowest)}"
+        return f"{words}, median {duration(median)}, slowest {duration(slowest)}"
 
     @property
     def is_capture(self) -> bool:

@@ -32,7 +32,7 @@ _SIGNS: Mapping[Severity, str] = {"large": "▲", "medium": "◆", "small": "●
 _BAR = 8
 _NARROW = 66
 """In fewer columns there are no bars."""
-_WHERE = 24
+_WHERE = 22
 """Columns of `file:line`; of a longer one the end is shown."""
 _LEAST = 0.01
 """Share of its threads' time below which a place is not shown."""
@@ -69,7 +69,7 @@ _DETAILS = (
     _Detail(2, 1, 2, notes=2),
     _Detail(2, 1, 1, notes=1),
     _Detail(1, 1, 1, notes=1),
-    _Detail(1, 0, 1, notes=1),
+    _Detail(0, 1, 1, notes=1),
     _Detail(0, 0, 1, notes=1),
     _Detail(0, 0, 1, advice=False, notes=1),
     _Detail(0, 0, 0, advice=False, notes=1),
@@ -210,7 +210,7 @@ class _Screen:
         largest = max((place.ns for place in rows), default=0) or 1
         times = max([8, *(len(duration(place.ns)) for place in rows)])
         names = [places.at(place) if place.timer else place.kind for place in rows]
-        wheres = [_shortened(visible(name), _WHERE, keep="end") for name in names]
+        wheres = [_end_of_path(visible(name), _WHERE) for name in names]
         wide = max(map(len, wheres), default=0)
         calls = [f"{count(place.calls)}x" if place.calls else "" for place in rows]
         most = max(map(len, calls), default=0)
@@ -222,13 +222,13 @@ class _Screen:
                 bar = f"{glyph * (round(self.bar * place.ns / largest) or 1):<{self.bar}} "
             start = f"{duration(place.ns):>{times}} {_share(place.share):>5} {bar}"
             start += f"{wheres[at]:<{wide}}  " if wide else ""
-            room = self.width - len(start) - (most + 1 if most else 0)
-            said = visible(_said(place))
-            line = f"{start}{_shortened(said, room):<{room}}" if room >= 8 else start
+            room = self.width - len(start) - (most + 1 if calls[at] else 0)
+            words = visible(_text(place, room))
+            line = f"{start}{_shortened(words, room):<{room}}" if room >= 8 else start
             if len(line) + 1 + len(calls[at]) <= self.width:
                 line += f" {calls[at]:>{most}}" if most else ""
             yield line.rstrip()
-            if left and (more := _within(place, said if room >= 8 else "")):
+            if left and (more := _within(place, words if room >= 8 else "")):
                 left -= 1
                 indent = " " * (times + 7 + len(bar) if self.width >= _NARROW else 4)
                 yield from self._within(more, indent)
@@ -238,20 +238,16 @@ class _Screen:
         room = self.width - len(indent) - 2
         parts = [visible(part) for part in parts]
         if not self.verbose:
-            shown: list[str] = []
-            for part in parts:
-                if len(", ".join([*shown, part])) <= room:
-                    shown.append(part)
-            parts = shown
+            parts = _fitting(parts, room)
         for at, line in enumerate(_joined(parts, ", ", room)):
             yield f"{indent}{' ' if at else '└'} {line}"
 
     def _packages(self, group: GroupPlaces) -> Iterator[str]:
         """The largest libraries, where the program's own code is less than half."""
         whole = sum(place.ns for place in group.places) or 1
-        shown = [each for each in group.packages if each.ns >= _LEAST * whole]
+        shown = [package for package in group.packages if package.ns >= _LEAST * whole]
         if shown:
-            names = [f"{visible(each.name)} {duration(each.ns)}" for each in shown]
+            names = [f"{visible(package.name)} {duration(package.ns)}" for package in shown]
             lines = [*_joined(names, ", ", self.width - 13)]
             yield f"by package:  {lines[0]}"
             if self.verbose:
@@ -344,18 +340,18 @@ class _Screen:
         elif {phase.kind for phase in report.phases if phase.ns > 0} - NO_TRAINING:
             commands.append(self._command("layers"))
         commands.append(f"{self._command('report')} -v")
-        said = f"next: {commands[0]}"
+        words = f"next: {commands[0]}"
         for command in commands[1:]:
-            if len(said) + 2 + len(command) <= self.width:
-                said += f", {command}"
-        yield visible(said)
+            if len(words) + 2 + len(command) <= self.width:
+                words += f", {command}"
+        yield visible(words)
 
     def _command(self, name: str) -> str:
         return f"taupy {name} {shlex.quote(self.report.selector)}{self.report.database}"
 
-    def _wrapped(self, said: str, first: str = "", then: str | None = None) -> Iterator[str]:
+    def _wrapped(self, words: str, first: str = "", then: str | None = None) -> Iterator[str]:
         yield from textwrap.wrap(
-            visible(said), self.width, initial_indent=first,
+            visible(words), self.width, initial_indent=first,
             subsequent_indent=first if then is None else then, break_on_hyphens=False,
         )  # fmt: skip
 
@@ -389,13 +385,15 @@ def _kind(place: Place) -> str:
     return {"own": "own", "waiting": "wait", "imports": "import"}[place.kind]
 
 
-def _said(place: Place) -> str:
-    """What a place does: its source text, or else its name."""
+def _text(place: Place, width: int) -> str:
+    """What a place does: its source text, or else its name; of imports, which, with their times."""
     if place.kind == "imports":
-        return ", ".join(
-            f"{places.short(part.timer).removeprefix('import ')} {duration(part.ns)}"
+        parts = [
+            (places.short(part.timer).removeprefix("import "), duration(part.ns))
             for part in place.callees[:_CALLEES]
-        )
+        ]
+        first = [f"{_shortened(name, width - len(time) - 1)} {time}" for name, time in parts[:1]]
+        return ", ".join(_fitting([*first, *(" ".join(part) for part in parts[1:])], width))
     if place.source is not None:
         return place.source
     return "" if place.timer is None else _name(place.timer)
@@ -405,7 +403,7 @@ def _name(timer: TimerRow) -> str:
     return places.short(timer)
 
 
-def _within(place: Place, said: str) -> list[str]:
+def _within(place: Place, words: str) -> list[str]:
     """The routine, and what it mostly does, as far as it is known: each part in few words."""
     if place.kind == "imports":
         return []
@@ -413,7 +411,7 @@ def _within(place: Place, said: str) -> list[str]:
     waits = "waits " if place.kind == "waiting" else ""
     if place.timer is not None and place.timer.file is not None:
         name = _name(place.timer)
-        if name != "<module>" and not re.search(rf"\b{re.escape(name)}\b", said):
+        if name != "<module>" and not re.search(rf"\b{re.escape(name)}\b", words):
             parts.append(f"{waits}in {name}")
         elif waits:
             parts.append("waits")
@@ -475,10 +473,25 @@ def _joined(parts: Sequence[str], between: str, width: int) -> Iterator[str]:
         yield line
 
 
-def _shortened(said: str, width: int, *, keep: str = "begin") -> str:
-    """Text in so many columns: of what is longer, the beginning or the end."""
-    if len(said) <= width:
-        return said
-    if keep == "end":
-        return f"…{said[len(said) - width + 1 :]}"
-    return f"{said[: max(0, width - 1)].rstrip()}…"
+def _fitting(parts: Sequence[str], width: int) -> list[str]:
+    """Those that fit into a line with those before them."""
+    shown: list[str] = []
+    for part in parts:
+        if len(", ".join([*shown, part])) <= width:
+            shown.append(part)
+    return shown
+
+
+def _shortened(words: str, width: int) -> str:
+    """Text in so many columns."""
+    return words if len(words) <= width else f"{words[: max(0, width - 1)].rstrip()}…"
+
+
+def _end_of_path(path: str, width: int) -> str:
+    """A path in so many columns: its last parts."""
+    if len(path) <= width:
+        return path
+    end = path[len(path) - width + 2 :]
+    if "/" in end:
+        return f"…/{end.partition('/')[2]}"
+    return f"…{path[len(path) - width + 1 :]}"

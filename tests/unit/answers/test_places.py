@@ -296,7 +296,7 @@ PROGRAMS = {
                 call(own("test_a", 3, "test_it.py"), 1, 20),
             ]),
         ]),
-        ("own", "<module> (/venv/bin/pytest:1)", 52, 1),
+        ("own", "test_a (test_it.py:3)", 20, 1),
     ),
     "a script of one's own in a folder bin": (
         call(Timer("<module>", "bin/tool", 1, path="/home/u/bin/tool"), 1, 2, [
