@@ -83,8 +83,8 @@ def views(db: ProfileDB, trial: int, options: Options) -> list[View]:
         )
         if db.trial(trial).source.startswith("import"):
             why = (
-                "its file names none. Modules of torch.profiler (with_stack=True, "
-                f"with_modules=True) are routines: taupy pprof {trial} --filter 'nn.Module*'"
+                "its file names none (torch.profiler names modules with with_stack=True, "
+                "Nsight Systems with NVTX ranges)"
             )
         raise Nothing(f"trial {trial} has no layers: {why}")
     return answer.with_remarks(db, trial, tables)

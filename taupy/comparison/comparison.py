@@ -348,12 +348,7 @@ class _Comparing:
     def _operators(self, by: str) -> ComparedTable:
         """GPU work by operator; host time, if a side has no GPU work. Calls are the operators'."""
         question = self.question
-        on_gpu = {
-            trial
-            for answer in replace(self.values, value="exclusive").answers(where="gpu", calls=False)
-            for trial in answer.table.row_labels("trial")
-        }
-        where: Where = "host" if any(map(on_gpu.isdisjoint, self._trials)) else "gpu"
+        where = operators.place(self.values, self._trials)
         queried = self.values
         if where == "gpu" and question.value == "calls":
             queried = replace(queried, value="exclusive")

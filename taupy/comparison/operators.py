@@ -49,6 +49,16 @@ class Operators:
     kernels: Sequence[Mapping[Hashable, Sequence[TimerRow]]]
 
 
+def place(values: TrialValues, sides: Sequence[Collection[int]]) -> Where:
+    """What is asked of operators: GPU work; host time, if a side has no GPU work."""
+    on_gpu = {
+        trial
+        for answer in replace(values, value="exclusive").answers(where="gpu", calls=False)
+        for trial in answer.table.row_labels("trial")
+    }
+    return "host" if any(map(on_gpu.isdisjoint, sides)) else "gpu"
+
+
 def nested(by: str, answer: Answer) -> list[Nested]:
     """The operator and outermost operator of each row; by the latter, twice that."""
     return list(zip(*(answer.table.row_labels(name) for name in _names(by)), strict=True))

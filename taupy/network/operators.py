@@ -25,6 +25,8 @@ NONE = "(no operator)"
 NOT_OPERATORS = (NONE, GRAPH, NO_OWNER)
 """The labels of what has no operator."""
 
+_NODE = re.compile(r"(autograd::engine::evaluate_function: )?(torch::autograd::)?")
+
 _GRAPH_LAUNCH = re.compile(r"(cuda|cu|hip)GraphLaunch")
 
 
@@ -45,6 +47,12 @@ def outermost(above: str | None, timer: TimerRow) -> str | None:
     if above is not None and above not in NOT_OPERATORS:
         return above
     return nearest(above, timer)
+
+
+def plain_name(operator: str) -> str:
+    """A node of a backward pass as taupy records it, also if torch.profiler did:
+    `AccumulateGrad` for `autograd::engine::evaluate_function: torch::autograd::AccumulateGrad`."""
+    return _NODE.sub("", operator, count=1)
 
 
 def is_graph_launch(call: str) -> bool:

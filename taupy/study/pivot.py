@@ -13,11 +13,13 @@ name. Labels within a trial: routine, kernel, group, file, module.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, get_args
 
 from taupy.analysis.match import LEVELS, Key, Level, NameTable
+from taupy.analysis.operator_match import matched_operators
+from taupy.comparison import operators
 from taupy.comparison.comparison import metric_shown
 from taupy.comparison.layer_names import layer_keys, remarks
 from taupy.comparison.matching import matched, names_apart, timers_of_sides
@@ -361,16 +363,28 @@ class _Cells:
         named = [name for name in self._within if name in ("routine", "kernel")]
         where: Where | None = ("gpu" if "kernel" in named else "host") if named else None
         by = [*(["timer"] if named else []), *(name for name in self._within if name not in named)]
+        of_operators = [name for name in self._within if name in operators.BY]
+        if of_operators:
+            by = [*dict.fromkeys([*by, "outer_operator"])]  # matching needs it
+            where = where or operators.place(self.values, [{trial} for trial in self._trials])
         limits = self.values.limits(self.layout.group, self.layout.filter)
         answers = self.values.answers(*by, where=where, limits=limits)
+        if of_operators and where == "gpu" and self.layout.value in ("exclusive", "inclusive"):
+            answers = [operators.of_gpu_work(answer, self.values.stored) for answer in answers]
         spelled: dict[str, dict[int, dict[Any, str]]] = {}
         if named:
             spelled |= dict.fromkeys(named, self._names(answers))
         if "layer" in self._within and self.layout.match != "exact":
             spelled["layer"] = self._layers()
+        matched_names = {name: self._operators(name, answers) for name in of_operators}
         columns: dict[Labels, dict[Hashable, float]] = {}
         for answer in answers:
-            labels = [_written(answer, name, spelled.get(name, {})) for name in self._within]
+            labels = [
+                matched_names[name](answer)
+                if name in matched_names
+                else _written(answer, name, spelled.get(name, {}))
+                for name in self._within
+            ]
             keys = list(zip(*labels, strict=True))
             for trial, runs in self.values.runs(answer, keys, where).items():
                 column = columns.setdefault(self._column(trial), {})
@@ -392,6 +406,24 @@ class _Cells:
     def _column(self, trial: int) -> Labels:
         """The labels of the trial's column, without those of its timers."""
         return tuple(self._labels[trial].get(name, "") for name in self.layout.columns)
+
+    def _operators(self, by: str, answers: Sequence[Answer]) -> Callable[[Answer], list[str]]:
+        """The name of each row's operator, matched across columns as `taupy compare` does."""
+        columns: dict[Labels, dict[operators.Nested, None]] = {}
+        for answer in answers:
+            trials = answer.table.row_labels("trial")
+            for trial, pair in zip(trials, operators.nested(by, answer), strict=True):
+                columns.setdefault(self._column(trial), {})[pair] = None
+        exact = self.layout.match == "exact"
+        keys = matched_operators([*columns.values()], exact=exact)
+        of_column = dict(zip(columns, keys, strict=True))
+
+        def names(answer: Answer) -> list[str]:
+            trials = answer.table.row_labels("trial")
+            rows = zip(trials, operators.nested(by, answer), strict=True)
+            return [of_column[self._column(trial)][pair].timer for trial, pair in rows]
+
+        return names
 
     def _layers(self) -> dict[int, dict[Any, str]]:
         """Trial -> layer -> its name, the same for layers that match."""

@@ -52,9 +52,9 @@ def test_the_next_commands_find_the_database(store):
     assert "next: taupy report 1 --db 'a b.db' -o report.html" in said
 
 
-def test_layers_of_an_imported_file_are_said_to_be_routines(store):
+def test_layers_that_an_imported_file_lacks_have_a_remedy(store):
     store(made(source="import chrome 1"), made(number=2))
-    assert "taupy pprof 1 --filter 'nn.Module*'" in taupy("layers", "1").stderr
+    assert "with_stack=True" in taupy("layers", "1").stderr
     assert "--no-layers" in taupy("layers", "2").stderr
 
 

@@ -52,3 +52,22 @@ def test_what_has_no_operator_is_never_matched_by_what_is_around_it():
 def test_of_three_sides_two_may_have_a_name():
     keys = rules([("a", "x")], [("a", "x")], [("b", "x")])
     assert keys == [{("a", "x"): ("a", "same")}] * 2 + [{("b", "x"): ("b", "same")}]
+
+
+def test_a_node_of_a_backward_pass_has_one_name_whoever_recorded_it():
+    engine = "autograd::engine::evaluate_function: "
+    theirs = [
+        ("aten::mm", f"{engine}MmBackward0"),
+        ("torch::autograd::AccumulateGrad", f"{engine}torch::autograd::AccumulateGrad"),
+        (f"{engine}MmBackward0", f"{engine}MmBackward0"),
+        ("aten::cudnn_convolution", f"{engine}ConvBackward0"),
+    ]
+    ours = [("aten::mm", "MmBackward0"), ("AccumulateGrad",) * 2, ("MmBackward0",) * 2,
+            ("aten::miopen_convolution", "ConvBackward0")]  # fmt: skip
+    one, two = matched_operators([theirs, ours])
+    assert [one[pair] for pair in theirs] == [two[pair] for pair in ours]
+    assert one[theirs[1]].timer == "AccumulateGrad"
+    assert one[theirs[3]].rule == "outer"
+    outermost = [[(outer, outer) for _, outer in side] for side in (theirs, ours)]
+    one, two = matched_operators(outermost)
+    assert [one[pair] for pair in outermost[0]] == [two[pair] for pair in outermost[1]]

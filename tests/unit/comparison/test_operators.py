@@ -147,6 +147,23 @@ def test_by_the_outermost_operator_everything_has_its_name(tmp_path, shown):
     assert "all by name" in said[0]
 
 
+@pytest.mark.parametrize("by", ["operator", "outer_operator"])
+def test_a_pivot_by_operator_has_the_numbers_of_a_comparison(tmp_path, shown, capsys, by):
+    rows, _ = shown(*pair_of_vision_models(tmp_path)[0], by=by)
+    db = str(tmp_path / "taupy.db")
+    assert main(["pivot", "--rows", by, "--columns", "gpu", "--csv", "--db", db]) == 0
+    columns = "NVIDIA H100 80GB HBM3", "AMD Instinct MI300X"
+    pivoted = {
+        row[by]: [float(cell) if (cell := row[gpu]) else None for gpu in columns]
+        for row in csv.DictReader(io.StringIO(capsys.readouterr().out))
+    }
+    compared = {
+        name: [float(cell) if (cell := row[f"{side}_ns"]) else None for side in "ab"]
+        for name, row in rows.items()
+    }
+    assert pivoted == compared
+
+
 def test_calls_and_time_per_call_are_those_of_operators(tmp_path, shown):
     files, _ = pair_of_vision_models(tmp_path)
     rows, _ = shown(*files, options=["--value", "exclusive-per-call"])
