@@ -223,6 +223,7 @@ class Trial(api.Trial):
         by: str = "kernel",
         kernel: str | None = None,
         activity: bool = False,
+        critical_path: bool = False,
         limit: int | None = None,
     ) -> pd.DataFrame:
         """What ran on the GPUs, GPU by GPU, by decreasing time.
@@ -239,13 +240,16 @@ class Trial(api.Trial):
                 trial with `--trace=gpu`.
             kernel: only kernels of this name, part of a name, or pattern.
             activity: one row per GPU: kernel_ns, copy_ns, busy_ns, overlap_ns, gaps and others.
+            critical_path: what the length of the last step consists of: step, kind, path_ns,
+                path_percent, bound_ns, place.
             limit: rows for each GPU; the rest is summed. None for all.
 
         Raises:
             taupy.errors.UsageError: there is no such dimension, or the trial has no steps or trace;
                 no kernel has the name.
         """
-        return self._answer(kernels.views, kernels.Options(by, kernel, activity, limit))
+        options = kernels.Options(by, kernel, activity, critical_path, limit)
+        return self._answer(kernels.views, options)
 
     def kernel(self, name: str) -> pd.DataFrame:
         """One kernel: a row for each launch site and configuration on each stream.

@@ -26,12 +26,14 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from taupy.analysis.critical_path import Call, Program, Work, critical_path
 from taupy.catalog import gpu_calls
 from taupy.model.gpu import Activity
+from taupy.model.gpu_path import Kind, Path
 from taupy.model.gpu_time import CAUSES, OUTSIDE, PLACES, TIME, Cause, GpuTime, Idle
 from taupy.model.profile import CallTree, Profile, Thread, ThreadProfile, Timer
 from taupy.network.phases import kind_of
@@ -51,8 +53,12 @@ LATENCY_NS = 50_000
 LONG_NS = 1_000_000
 """A launch that takes longer loads code, or waits for room in the queue."""
 
+MOST_WORKS = 20_000
+"""Works of the longest step whose critical path is looked for."""
+
 _NONE = -1
 _COMPUTE, _COMMUNICATION, _COPY = range(3)
+_PATH_KINDS: tuple[Kind, ...] = ("kernel", "communication", "copy")
 _PLACE = 200
 _NEVER = 1 << 62
 
@@ -130,8 +136,29 @@ def note(
         hosts = [_host(profile, measured, slices or {}) for measured in others]
         of_node = _Node([host for host in hosts if len(host.slices.begin)], work)
         facts = profile.node_metadata.setdefault(node, {})
+        window = _last_step(threads)
         for context in work:
-            facts[f"{TIME}{context}"] = of_node.time(context).text()
+            time = replace(of_node.time(context), path=of_node.path(context, window))
+            facts[f"{TIME}{context}"] = time.text()
+
+
+class _Window(NamedTuple):
+    name: str
+    begin: int
+    end: int
+
+
+def _last_step(threads: Sequence[ThreadProfile]) -> _Window | None:
+    """The last step of a training, else of validation."""
+    for kind in ("training", "validation"):
+        for steps in (of_kind for measured in threads for of_kind in measured.steps):
+            rows = [row for row, count in enumerate(steps.count) if count == 1]
+            if steps.kind == kind and rows:
+                row = rows[-1]
+                begin = steps.start_ns[row]
+                name = f"step {steps.number[row]}"
+                return _Window(name, begin, begin + steps.time_ns[row])
+    return None
 
 
 def _is_stream(measured: ThreadProfile) -> bool:
@@ -261,6 +288,11 @@ class _Doing(NamedTuple):
     operator: str
     routine: str
     other: str
+
+    @property
+    def place_of_time(self) -> str:
+        """What its time belongs to: the innermost operator, routine or annotation."""
+        return self.operator or self.routine or self.other
 
 
 _NOTHING = _Doing("nothing recorded on the host", "", "", "", "", "", "")
@@ -413,6 +445,24 @@ class _Host:
         since, until = begins[piece], ends[piece]
         return which, np.maximum(since, begin[which]), np.minimum(until, end[which]), rows[piece]
 
+    def pieces_within(self, begin: int, end: int) -> list[tuple[int, int, str]]:
+        """Begin, end and place of what the thread did in this time, where that is known."""
+        import numpy as np
+
+        _, since, until, rows = self.split(np.array([begin]), np.array([end]))
+        pieces = zip(since.tolist(), until.tolist(), rows.tolist(), strict=True)
+        return [(since, until, self.doings.of(row).place_of_time)
+                for since, until, row in pieces if row != _NONE and until > since]  # fmt: skip
+
+    def waiting_within(self, begin: int, end: int) -> Iterator[tuple[int, int, int]]:
+        """Begin, end and row of calls that wait for the GPU, or make a stream wait."""
+        first, last = (bisect_left(self.slices.begin, moment) for moment in (begin, end))
+        for at in range(first, last):
+            row = self.slices.row[at]
+            call = self.doings.of(row).call
+            if call and (gpu_calls.drains(call) or gpu_calls.stream_waits(call)):
+                yield self.slices.begin[at], self.slices.end[at], row
+
     @cached_property
     def stream_waits(self) -> list[int]:
         """When the thread called for a stream to wait for an event."""
@@ -563,6 +613,75 @@ class _Node:
             else "slices"
         )
         return GpuTime(computing, kernels - computing, busy - kernels, idle, how)
+
+    def path(self, context: int, window: _Window | None) -> Path | None:
+        """The critical path of a step; of the whole time, if there is no step that launched
+        anything. None if it has too many calls, or nothing is known of any."""
+        import numpy as np
+
+        work = self.work[context]
+        calls = self._launches(work.correlation)
+        known = calls.host != _NONE
+        if not known.any():
+            return None
+        name, begin, end = window or ("", 0, 0)
+        if not (known & (calls.begin >= begin) & (calls.begin < end)).any():
+            name, begin, end = "", int(calls.begin[known].min()), int(calls.end[known].max())
+        launched = known & (calls.begin >= begin) & (calls.begin < end)
+        earlier = ~launched & (work.begin < end) & (work.end > begin)
+        earlier &= ~known | (calls.begin < begin)
+        chosen = np.flatnonzero(launched | earlier)
+        if len(chosen) > MOST_WORKS:
+            return None
+        works, of_call = self._works(work, calls, chosen, launched)
+        found: dict[tuple[int, int, int], Call] = {}
+        for (thread, since, until, row), own in of_call.items():
+            place = self.hosts[thread].doings.of(row).place_of_time
+            is_slow = self._is_blocking(thread, since)
+            found[thread, since, until] = Call(since, until, thread, place, tuple(own), is_slow)
+        for thread, host in enumerate(self.hosts):
+            for since, until, row in host.waiting_within(begin, end):
+                doing = host.doings.of(row)
+                before = found.get((thread, since, until))
+                launched_by = () if before is None else before.works
+                found[thread, since, until] = Call(
+                    since, until, thread, doing.place_of_time, launched_by,
+                    gpu_calls.drains(doing.call), gpu_calls.stream_waits(doing.call),
+                )  # fmt: skip
+        ordered = sorted(found.values(), key=lambda call: (call.begin, call.end))
+        pieces = [host.pieces_within(begin, end) for host in self.hosts]
+        kept = [thread for thread, of_thread in enumerate(pieces) if of_thread]
+        again = {thread: place for place, thread in enumerate(kept)}
+        if any(call.thread not in again for call in ordered):
+            return None
+        ordered = [call._replace(thread=again[call.thread]) for call in ordered]
+        program = Program(begin, end, ordered, works, [pieces[thread] for thread in kept])
+        return critical_path(program, name)
+
+    def _works(
+        self, work: _Work, calls: _Calls, chosen: Column, launched: Any
+    ) -> tuple[list[Work], dict[tuple[int, int, int, int], list[int]]]:
+        """The chosen works, and which of them each call launched."""
+        works: list[Work] = []
+        of_call: dict[tuple[int, int, int, int], list[int]] = {}
+        columns = (work.begin, work.end, work.stream, work.kind, work.name, *calls, launched)
+        for begin, end, stream, kind, name, host, since, until, row, is_launched in zip(
+            *(column[chosen].tolist() for column in columns), strict=True
+        ):
+            place = work.names[name]
+            if is_launched:
+                place = self.hosts[host].doings.of(row).operator or place
+                of_call.setdefault((host, since, until, row), []).append(len(works))
+            works.append(Work(begin, end, stream, _PATH_KINDS[kind], place, not is_launched))
+        return works, of_call
+
+    def _is_blocking(self, host: int, begin: int) -> bool:
+        """Whether a call that copies from or to pageable memory returned after the copy."""
+        if host not in self._blocking:
+            return False
+        begins, _ = self._blocking[host]
+        at = int(begins.searchsorted(begin))
+        return at < len(begins) and int(begins[at]) == begin
 
     def _idle(self, context: int, work: _Work) -> tuple[Idle, ...]:
         import numpy as np

@@ -5,6 +5,7 @@
     taupy kernels --by step              step by step, after taupy run --trace=gpu
     taupy kernels --kernel gemm          only those whose name matches
     taupy kernels --activity             how long each GPU was busy, and its gaps
+    taupy kernels --critical-path        what the length of the last step consists of
 
 `taupy kernel NAME` shows one kernel with its launch sites; `taupy pprof --kernels` sorts.
 """
@@ -20,6 +21,7 @@ from taupy.answers.steps import notable
 from taupy.errors import UsageError
 from taupy.model import options
 from taupy.model.gpu import NO_OWNER
+from taupy.model.gpu_path import EARLIER, KINDS, OTHERS, Path
 from taupy.model.gpu_rows import BusyRow, KernelRow
 from taupy.model.gpu_time import CAUSES, GpuTime, slug
 from taupy.model.kernel_names import is_kernel
@@ -33,7 +35,7 @@ from taupy.profiledb import gpu_query
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.dimensions import OF_LAUNCHES, heading
 from taupy.profiledb.steps import steps_of
-from taupy.units import several
+from taupy.units import duration, percent, several
 
 TIMES = (
     Column("time_ns", "time_ns", "GPU time", width=9),
@@ -64,6 +66,16 @@ _COLUMNS = (
     Column("groups", audience="machines"),
     Column("routine", audience="machines"),
     Column("routines", "int", audience="machines"),
+)
+_PATH_COLUMNS = (
+    Column("node", "int", audience="machines"),
+    Column("context", "int", audience="machines"),
+    Column("step", audience="machines"),
+    Column("kind", heading="Kind"),
+    Column("path_ns", "time_ns", "On path", width=9),
+    Column("path_percent", "percent", "%Path", width=5),
+    Column("bound_ns", "time_ns", "Gains\nat most", width=9),
+    Column("place", heading="Place"),
 )
 _PARTS = ("span", "compute", "communication_only", "copies_only", "idle", "unproven_idle")
 _BUSY_COLUMNS = (
@@ -102,12 +114,16 @@ class Options(options.Asked):
         is_text=True,
     )
     activity: bool = option(False, "how long each GPU was busy, and its gaps")
+    critical_path: bool = option(
+        False, "of the last step: what its length consists of, and what less of it gains at most"
+    )
     limit: int | None = options.limit()
     whole: bool = options.whole("by step: every step")
 
     def __post_init__(self) -> None:
         super().__post_init__()
         self.check_ignored("activity", "by", "kernel")
+        self.check_ignored("critical_path", "by", "kernel", "activity")
 
 
 PAGES = (Options(), Options(activity=True))
@@ -141,6 +157,8 @@ def tables(
     if options.activity:
         busy = _busy(gpu_query.busy(db, trial, launches), db.trial(trial).source)
         return [busy.first(options.limit)]
+    if options.critical_path:
+        return [view.first(options.limit) for view in _paths(db, trial)]
     chosen = of_names(launches, trial, names) if names else launches
     rows = gpu_query.kernels(chosen, options.by)
     notes = list(launches.notes)
@@ -325,6 +343,50 @@ def _busy(rows: Sequence[BusyRow], source: str = "") -> View:
         notes.append(CALLS_ONLY)
     cells = [_busy_cells(row) for row in rows]
     return View("GPU ACTIVITY", _BUSY_COLUMNS, cells, notes)
+
+
+def _paths(db: ProfileDB, trial: int) -> list[View]:
+    """The critical path of each GPU whose time is known.
+
+    Raises:
+        Nothing: there is none.
+    """
+    views = []
+    for (node, context), time in gpu_query.gpu_times(db, trial).items():
+        path = time.path
+        if path is None:
+            continue
+        cells: list[list[Cell]] = [
+            [node, context, path.step, part.kind, part.ns,
+             100 * part.ns / path.replayed_ns if path.replayed_ns else None,
+             None if part.place in (OTHERS, EARLIER, "") else part.bound_ns, part.place]
+            for part in path.parts
+        ]  # fmt: skip
+        what = (path.step or "THE WHOLE TIME").upper()
+        title = f"CRITICAL PATH OF {what}, NODE {node}, CONTEXT {context}"
+        notes = [CALLS_ONLY] if time.host == "calls" else []
+        views.append(View(title, _PATH_COLUMNS, cells, [*_path_notes(path), *notes]))
+    if not views:
+        source = db.trial(trial).source
+        raise Nothing(
+            f"trial {trial} has no critical path: it needs {_way_to_stamps(source, True)}"
+        )
+    return views
+
+
+def _path_notes(path: Path) -> list[str]:
+    shares = sorted(((path.of(kind), kind) for kind in KINDS), reverse=True)
+    text = ", ".join(
+        f"{kind} {percent(100 * ns / path.replayed_ns)} %" for ns, kind in shares if ns
+    )
+    difference = path.replayed_ns - path.measured_ns
+    whether = f"{difference:+} ns" if difference else "exactly"
+    return [
+        f"{text}; the replay takes {duration(path.replayed_ns)}, as measured: {whether}",
+        "gains at most: without the own time of that place, of all kinds together, it would be "
+        "shorter by no more; without anything that is not on the path, by no more than "
+        f"{duration(path.unexplained_ns)}, which nothing explains",
+    ]
 
 
 def _way_to_stamps(source: str, timed: bool) -> str:

@@ -11,6 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal, get_args
 
+from taupy.model import gpu_path
+from taupy.model.gpu_path import Path
+
 TIME: Final = "taupy.gpu.time."
 """Name of the metadata of a node, with a GPU's context."""
 
@@ -63,6 +66,7 @@ class GpuTime:
         idle: by cause, the longest first.
         host: how well the host's part is known: "slices" if its routines and operators have times,
             "calls" if only its calls of the GPU's API have, "" if nothing has.
+        path: the critical path of the last step, or of the whole time.
     """
 
     compute_ns: int
@@ -70,6 +74,7 @@ class GpuTime:
     copies_ns: int
     idle: tuple[Idle, ...] = ()
     host: str = ""
+    path: Path | None = None
 
     @property
     def busy_ns(self) -> int:
@@ -99,6 +104,8 @@ class GpuTime:
         parts = [[*_numbers(part), [list(place) for place in part.places]] for part in self.idle]
         whole = {"compute_ns": self.compute_ns, "communication_ns": self.communication_ns,
                  "copies_ns": self.copies_ns, "idle": parts, "host": self.host}  # fmt: skip
+        if self.path is not None:
+            whole["path"] = gpu_path.written(self.path)
         return json.dumps(whole, ensure_ascii=False)
 
 
@@ -117,7 +124,8 @@ def parsed(text: str) -> GpuTime | None:
         )  # fmt: skip
         names = ("compute_ns", "communication_ns", "copies_ns")
         compute, communication, copies = (_ns(whole[name]) for name in names)
-        return GpuTime(compute, communication, copies, idle, str(whole.get("host", "")))
+        path = gpu_path.read(whole.get("path"))
+        return GpuTime(compute, communication, copies, idle, str(whole.get("host", "")), path)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
 

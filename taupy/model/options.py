@@ -118,7 +118,8 @@ class Asked:
         default = {entry.name: entry.default for entry in fields(self)}
         given = [name for name in others if getattr(self, name) != default[name]]
         if getattr(self, switch) and given:
-            raise UsageError(f"--{switch} takes no {' or '.join(f'--{name}' for name in given)}")
+            names = [f"--{name.replace('_', '-')}" for name in (switch, *given)]
+            raise UsageError(f"{names[0]} takes no {' or '.join(names[1:])}")
 
 
 # --- what a command is given ---------------------------------------------------

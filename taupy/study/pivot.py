@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, get_args
 
 from taupy.analysis.match import LEVELS, Key, Level, NameTable
-from taupy.analysis.operator_match import matched_operators
+from taupy.analysis.operator_match import Nested, matched_operators
 from taupy.comparison import operators
 from taupy.comparison.comparison import metric_shown
 from taupy.comparison.layer_names import layer_keys, remarks
@@ -409,7 +409,7 @@ class _Cells:
 
     def _operators(self, by: str, answers: Sequence[Answer]) -> Callable[[Answer], list[str]]:
         """The name of each row's operator, matched across columns as `taupy compare` does."""
-        columns: dict[Labels, dict[operators.Nested, None]] = {}
+        columns: dict[Labels, dict[Nested, None]] = {}
         for answer in answers:
             trials = answer.table.row_labels("trial")
             for trial, pair in zip(trials, operators.nested(by, answer), strict=True):

@@ -286,6 +286,7 @@ def test_a_notebook_takes_the_options_of_the_command(name):
     ("words", "refusal"),
     [
         ("kernels 3 --activity --by layer --kernel gemm", "--activity takes no --by or --kernel"),
+        ("kernels 3 --critical-path --activity", "--critical-path takes no --activity"),
         ("memory 1 --series --by step", "--series takes no --by"),
     ],
 )

@@ -1,0 +1,101 @@
+"""The critical path of a step on one GPU, as it is stored and shown."""
+
+from __future__ import annotations
+
+from typing import Any, Final, Literal, NamedTuple, get_args
+
+Kind = Literal["host", "launch", "kernel", "communication", "copy", "gap", "wait", "earlier work"]
+"""host: routines and calls; launch: from a call to the begin of its work; gap: between two works of
+a stream, or of streams that wait for each other; wait: from the end of the work that a call waits
+for to its return; earlier work: launched before the step."""
+
+KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
+
+UNEXPLAINED: Final[tuple[Kind, ...]] = ("launch", "gap", "wait")
+"""Delays whose reason is not recorded."""
+
+EARLIER: Final = "(launched before)"
+
+OTHERS: Final = "-others-"
+
+PARTS: Final = 24
+"""Parts of a path that are kept, the longest."""
+
+
+class Part(NamedTuple):
+    """Time on the path of one kind and place: an operator, a routine, or a kernel without either.
+
+    Attributes:
+        bound_ns: how much shorter the step would be at most without the place's own time, of all
+            kinds together.
+    """
+
+    kind: Kind
+    place: str
+    ns: int
+    bound_ns: int
+
+
+class Path(NamedTuple):
+    """
+    Attributes:
+        step: its name; "" for the whole time of the recording.
+        measured_ns: from the step's begin to the end of its last work, or its own.
+        replayed_ns: the same as replayed: the sum of all parts.
+        parts: the longest first.
+    """
+
+    step: str
+    measured_ns: int
+    replayed_ns: int
+    parts: tuple[Part, ...]
+
+    @property
+    def unexplained_ns(self) -> int:
+        """What nothing that was recorded explains; without anything that is not on the path, the
+        step would be shorter by this at most."""
+        return sum(part.ns for part in self.parts if part.kind in UNEXPLAINED)
+
+    def of(self, kind: Kind) -> int:
+        return sum(part.ns for part in self.parts if part.kind == kind)
+
+
+def written(path: Path) -> list[Any]:
+    """As it is stored: what is beyond the longest parts is added up by kind, without a bound."""
+    rest = {kind: sum(p.ns for p in path.parts[PARTS:] if p.kind == kind) for kind in KINDS}
+    others = [[kind, OTHERS, ns, path.measured_ns] for kind, ns in rest.items() if ns]
+    return [
+        path.step,
+        path.measured_ns,
+        path.replayed_ns,
+        [*map(list, path.parts[:PARTS]), *others],
+    ]
+
+
+def read(value: Any) -> Path | None:
+    """From what was stored; None if it is none.
+
+    Raises:
+        TypeError, ValueError: it is something else.
+    """
+    if value is None:
+        return None
+    step, measured, replayed, parts = value
+    return Path(
+        str(step), _ns(measured), _ns(replayed),
+        tuple(Part(_kind(kind), str(place), _ns(ns), _ns(bound))
+              for kind, place, ns, bound in parts),
+    )  # fmt: skip
+
+
+def _ns(value: Any) -> int:
+    if type(value) is not int or not 0 <= value < 1 << 62:
+        raise ValueError(value)
+    return value
+
+
+def _kind(value: Any) -> Kind:
+    for kind in KINDS:
+        if value == kind:
+            return kind
+    raise ValueError(value)

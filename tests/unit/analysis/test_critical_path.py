@@ -1,0 +1,240 @@
+"""Critical paths: without an operator, no program gains more than its bound; public traces."""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+import random
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from taupy.analysis.critical_path import Call, Program, Work, critical_path
+from taupy.commands import main
+from taupy.model.gpu_path import KINDS, PARTS, Part, read, written
+from taupy.model.gpu_time import GpuTime, parsed
+from taupy.profiledb.database import ProfileDB
+from taupy.profiledb.writer import add_profile
+from tests.builders import gpu_profile
+from tests.unit.analysis.test_gpu_idle import US, gpu_times
+from tests.unit.formats import chrome_files as made
+
+SHARED = Path(os.environ.get("TAUPY_SHARED_DATA") or "/nonexistent") / "traces"
+LATENCY, GAP, CALL, RETURN = 3000, 1000, 2000, 1500
+
+
+@dataclass
+class Machine:
+    """A host thread and a GPU with streams, which run a program: what they do, and when."""
+
+    now: int = 1_000_000
+    ends: dict[int, int] = field(default_factory=dict)
+    calls: list[Call] = field(default_factory=list)
+    works: list[Work] = field(default_factory=list)
+    pieces: list[tuple[int, int, str]] = field(default_factory=list)
+    joined: dict[int, int] = field(default_factory=dict)
+
+    def spend(self, place, ns):
+        if ns:
+            self.pieces.append((self.now, self.now + ns, place))
+            self.now += ns
+
+    def launch(self, place, stream, ns, kind="kernel"):
+        began = self.now
+        start = began + LATENCY
+        if stream in self.ends:
+            start = max(start, self.ends[stream] + GAP)
+        start = max(start, self.joined.pop(stream, 0) + GAP)
+        self.spend(place, CALL)
+        self.works.append(Work(start, start + ns, stream, kind, place))
+        self.ends[stream] = start + ns
+        self.calls.append(Call(began, self.now, 0, place, (len(self.works) - 1,)))
+
+    def join(self, place, stream):
+        began = self.now
+        others = [end for other, end in self.ends.items() if other != stream]
+        self.joined[stream] = max([0, self.joined.get(stream, 0), *others])
+        self.spend(place, CALL)
+        self.calls.append(Call(began, self.now, 0, place, joins=True))
+
+    def wait(self, place):
+        began = self.now
+        ready = max(self.ends.values(), default=0) + RETURN
+        self.spend(place, max(CALL, ready - began))
+        self.calls.append(Call(began, self.now, 0, place, waits=True))
+
+    def run(self, steps, without=None) -> Program:
+        begin = self.now
+        for place, action, *how in steps:
+            if place != without:
+                getattr(self, action)(place, *how)
+        order = sorted(range(len(self.works)), key=lambda at: self.works[at].begin)
+        again = {at: place for place, at in enumerate(order)}
+        calls = [call._replace(works=tuple(again[at] for at in call.works)) for call in self.calls]
+        works = [self.works[at] for at in order]
+        return Program(begin, self.now, calls, works, [self.pieces])
+
+
+def length(program):
+    return max([program.end, *(work.end for work in program.works)]) - program.begin
+
+
+def random_steps(seed):
+    draw = random.Random(seed)
+    places = [f"op{number}" for number in range(draw.randint(2, 6))]
+    waits = draw.choice([0, 0, 1, 2])
+    steps = []
+    for _ in range(draw.randint(5, 60)):
+        place = draw.choice(places)
+        steps.append((place, "spend", draw.choice([0, 500, 20_000, 200_000])))
+        what = draw.random()
+        if what < 0.6:
+            kind = draw.choice(["kernel", "kernel", "copy", "communication"])
+            took = draw.choice([700, 9_000, 80_000, 600_000])
+            steps.append((place, "launch", draw.choice([7, 7, 13]), took, kind))
+        elif what < 0.7 and waits:
+            steps.append((draw.choice(places[:waits]), "wait"))
+        elif what < 0.8:
+            steps.append((place, "join", draw.choice([7, 13])))
+    return places, steps
+
+
+@pytest.mark.parametrize("part", range(10))
+def test_no_program_gains_more_without_an_operator_than_its_bound(part):
+    reached = 0
+    for seed in range(100 * part, 100 * part + 100):
+        places, steps = random_steps(seed)
+        program = Machine().run(steps)
+        path = critical_path(program)
+        assert path.measured_ns == path.replayed_ns == length(program)
+        assert sum(found.ns for found in path.parts) == path.replayed_ns
+        bounds = {found.place: found.bound_ns for found in path.parts}
+        for place in places:
+            gain = length(program) - length(Machine().run(steps, without=place))
+            assert gain <= bounds.get(place, path.unexplained_ns), (seed, place)
+            reached += place in bounds and 0 < 0.9 * bounds[place] <= gain
+    assert reached > 20, "the bounds are near what is gained"
+
+
+def test_a_path_leads_from_work_to_what_it_waited_for():
+    program = Machine().run(
+        [
+            ("read", "spend", 50_000),
+            ("mm", "launch", 7, 400_000),
+            ("log", "spend", 10_000),  # beside the kernel
+            ("add", "launch", 7, 30_000),
+            ("item", "wait"),
+            ("sgd", "spend", 20_000),
+        ]
+    )
+    path = critical_path(program, "step 3")
+    parts = {(part.kind, part.place): part.ns for part in path.parts}
+    assert parts == {
+        ("host", "read"): 50_000,
+        ("launch", "mm"): LATENCY,
+        ("kernel", "mm"): 400_000,
+        ("gap", "add"): GAP,
+        ("kernel", "add"): 30_000,
+        ("wait", "item"): RETURN,
+        ("host", "sgd"): 20_000,
+    }
+    assert sum(parts.values()) == path.measured_ns == path.replayed_ns
+    bounds = {part.place: part.bound_ns for part in path.parts}
+    assert bounds["mm"] == 400_000 + LATENCY + GAP + RETURN, "what nothing explains may go, too"
+    # Without the wait, `sgd` runs beside the kernels, which take 430 us.
+    assert bounds["item"] == path.measured_ns - 430_000
+    assert path.of("kernel") == 430_000
+
+
+def test_earlier_work_and_work_of_unknown_launches_is_fixed_in_time():
+    works = [
+        Work(0, 900, 7, "kernel", "before", is_earlier=True),
+        Work(515, 520, 13, "kernel", "add"),
+        Work(950, 1000, 7, "kernel", "mm"),
+    ]
+    calls = [Call(510, 512, 0, "add", (1,)), Call(600, 610, 0, "mm", (2,))]
+    program = Program(500, 700, calls, works, [[(500, 700, "main")]])
+    path = critical_path(program)
+    assert path.replayed_ns == path.measured_ns == 500
+    assert [(part.kind, part.ns) for part in path.parts] == [
+        ("earlier work", 400), ("gap", 50), ("kernel", 50)
+    ]  # fmt: skip
+
+
+def test_what_other_threads_do_while_the_path_is_on_the_host_counts_too():
+    """The main thread waits for one that makes a batch: no bound may forget that one."""
+    main = [(0, 90, "get"), (90, 100, "mm")]
+    other = [(0, 80, "decode"), (80, 100, "get")]
+    program = Program(0, 100, [Call(92, 95, 0, "mm")], [], [main, other])
+    bounds = {part.place: part.bound_ns for part in critical_path(program).parts}
+    assert bounds["get"] == 100 and bounds["mm"] == 10
+
+
+def test_a_path_is_stored_as_it_is_and_its_short_parts_by_kind():
+    parts = tuple(Part("host", f"f{at}", 100 - at, 100) for at in range(PARTS + 3))
+    path = critical_path(Machine().run([("a", "spend", 10)]))._replace(parts=parts)
+    again = read(written(path))
+    assert again is not None and again.parts[:PARTS] == parts[:PARTS]
+    assert again.of("host") == path.of("host")
+    time = GpuTime(1, 0, 0, path=again)
+    assert parsed(time.text()) == time
+    assert parsed(GpuTime(1, 0, 0).text()) == GpuTime(1, 0, 0)
+    for damaged in ([], "x", ["", 1, 1, [["none", "x", 1, 1]]], ["", -1, 1, []]):
+        with pytest.raises((TypeError, ValueError)):
+            read(damaged)
+
+
+@pytest.mark.skipif(not SHARED.exists(), reason="TAUPY_SHARED_DATA has no traces")
+@pytest.mark.parametrize(
+    ("file", "shares"),
+    [
+        ("qwen_h100", {"earlier work": 28.7, "gpu": 61.2, "host": 6.6}),
+        ("qwen_mi300", {"earlier work": 28.0, "gpu": 59.7, "host": 12.1}),
+        ("bert_h100", {"host": 99.6}),
+        ("hta_alexnet", {"host": 99.5}),
+    ],
+)
+def test_paths_of_public_traces(file, shares):
+    (time,) = gpu_times(SHARED / f"{file}.json.gz").values()
+    path = time.path
+    assert path is not None and path.measured_ns == path.replayed_ns
+    found = {kind: 100 * path.of(kind) / path.measured_ns for kind in KINDS}
+    assert sum(found.values()) == pytest.approx(100)
+    found["gpu"] = found["kernel"] + found["copy"]
+    assert {kind: round(found[kind], 1) for kind in shares} == shares
+
+
+def test_the_command_says_what_the_path_is_and_how_to_get_one(tmp_path, capsys):
+    events = [
+        made.slice_("cpu_op", "aten::mm", 10 * US, 40 * US),
+        made.slice_("cuda_runtime", "cudaLaunchKernel", 20 * US, 25 * US, correlation=1),
+        made.kernel("sm90_gemm", 30 * US, 90 * US, 1),
+        made.slice_("cpu_op", "aten::item", 42 * US, 99 * US),
+        made.slice_("cuda_runtime", "cudaStreamSynchronize", 45 * US, 95 * US, correlation=2),
+        made.slice_("cuda_runtime", "cudaLaunchKernel", 97 * US, 98 * US, correlation=3),
+        made.kernel("tail", 103 * US, 104 * US, 3),
+    ]
+    db = ["--db", str(tmp_path / "taupy.db")]
+    assert main(["import", str(made.written(tmp_path / "t.json", events)), *db]) == 0
+    capsys.readouterr()
+    assert main(["kernels", "--critical-path", "--csv", *db]) == 0
+    out = capsys.readouterr().out
+    rows = {
+        (row["kind"], row["place"]): int(row["path_ns"]) for row in csv.DictReader(io.StringIO(out))
+    }
+    assert rows == {
+        ("launch", "aten::mm"): 10 * US,
+        ("kernel", "aten::mm"): 60 * US,
+        ("wait", "aten::item"): 5 * US,
+        ("host", "aten::item"): 2 * US,
+        ("launch", "aten::item"): 6 * US,
+        ("kernel", "aten::item"): 1 * US,
+    }
+    assert main(["kernels", "--critical-path", *db]) == 0
+    assert "as measured: exactly" in capsys.readouterr().out
+    with ProfileDB.open(str(tmp_path / "taupy.db"), create=True, readonly=False) as database:
+        add_profile(database, gpu_profile())
+    assert main(["kernels", "2", "--critical-path", *db]) != 0
+    assert "record them with `taupy run --trace`" in capsys.readouterr().err
