@@ -15,6 +15,7 @@ from taupy.formats import limits
 from taupy.formats.chrome.frames import StackFrames
 from taupy.formats.chrome.gpu import GpuSlices
 from taupy.formats.chrome.modules import Modules
+from taupy.formats.chrome.python_ids import PythonIds
 from taupy.formats.gpu_records import NOWHERE
 from taupy.formats.launchers import Launchers
 from taupy.formats.operator_inputs import OperatorInputs
@@ -22,6 +23,7 @@ from taupy.formats.slices import Timeline, overlaps
 from taupy.model.profile import Thread, ThreadProfile, UserEvent
 from taupy.model.progress import Progress
 from taupy.model.streams import Owner
+from taupy.units import several
 
 if TYPE_CHECKING:
     from taupy.analysis.gpu_idle import Column
@@ -48,7 +50,8 @@ class Slices:
     """The slices of one thread, in file order."""
 
     __slots__ = (
-        "about", "duration", "frame", "has_pairs", "link", "number", "start", "timer", "track",
+        "about", "duration", "frame", "has_pairs", "link", "number", "python", "start", "timer",
+        "track",
     )  # fmt: skip
 
     def __init__(self, number: int) -> None:
@@ -60,6 +63,7 @@ class Slices:
         self.frame = array("q")  # of the slices up to the last one that has a frame
         self.about = array("q")  # the same for facts of operators, see `packed`; 0: none
         self.track = array("q")  # of asynchronous slices: only those of one track nest
+        self.python = PythonIds()
         self.has_pairs = False
 
     def append(
@@ -144,7 +148,7 @@ class Host:
         self.arrows: dict[int, int] = {}
         self._process_facts = context.process_facts
         self._slack_ns = context.slack_ns
-        self._unended = self._unbegun = 0
+        self._unended = self._unbegun = self._cut = 0
         self._launching: set[Hashable] = set()
         self._places: dict[tuple[Hashable, Hashable], Thread] = {}
         self._numbers: dict[int, int] = {}
@@ -171,6 +175,12 @@ class Host:
             self.notes.append(f"{self._unended} slices have no end; they end with their thread")
         if self._unbegun:
             self.notes.append(f"omitted: {self._unbegun} ends without a beginning")
+        if self._cut:
+            calls = several(self._cut, "Python call")
+            self.notes.append(
+                f"the return of {calls} was not recorded: cut off where their caller ends, or "
+                "calls next"
+            )
 
     @property
     def is_shared(self) -> bool:
@@ -297,6 +307,8 @@ class Host:
             self._join_pairs(slices)
         start = numpy.frombuffer(slices.start, dtype=numpy.int64)
         duration = numpy.frombuffer(slices.duration, dtype=numpy.int64)
+        if len(slices.python) and not slices.has_pairs:
+            self._cut += slices.python.cut(start, duration, self._slack_ns)
         timer = numpy.frombuffer(slices.timer, dtype=numpy.int32)
         link = numpy.frombuffer(slices.link, dtype=numpy.int64)
         order = numpy.lexsort((-duration, start))

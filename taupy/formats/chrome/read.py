@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from taupy.analysis import gpu_idle
 from taupy.formats import limits
-from taupy.formats.chrome import values
+from taupy.formats.chrome import python_ids, values
 from taupy.formats.chrome.asynchronous import Asynchronous
 from taupy.formats.chrome.capture import Capture
 from taupy.formats.chrome.comms import Comms
@@ -137,7 +137,10 @@ class TraceReader:
             if "Input Dims" in args or "Sequence number" in args or "Input dims" in args:
                 about = self._about(args)
         place = self._place(name, category)
-        if self._append(event, start, duration, place, link, about) is not None:
+        slices = self._append(event, start, duration, place, link, about)
+        if slices is not None:
+            if python_ids.KEY in args:
+                slices.python.add(len(slices.start) - 1, args)
             key = (event.get("pid"), event.get("tid"))
             self._comms.host_slice(key, name, start, duration, args)
 
