@@ -47,8 +47,11 @@ if TYPE_CHECKING:  # what type checkers see of the names below
     from taupy.instrument.annotate import (
         user_event as user_event,
     )
+    from taupy.magic import Profile as profile
+    from taupy.magic import last as last
     from taupy.notebook import open as open
 
+_PIECES = ("profile", "last", "load_ipython_extension")
 _ANNOTATIONS = (
     "disable",
     "enable",
@@ -64,7 +67,7 @@ _ANNOTATIONS = (
     "user_event",
 )
 
-__all__ = ["__version__", "open", *_ANNOTATIONS]
+__all__ = ["__version__", "last", "open", "profile", *_ANNOTATIONS]
 
 
 def __dir__() -> list[str]:
@@ -72,8 +75,17 @@ def __dir__() -> list[str]:
 
 
 def __getattr__(name: str) -> object:
+    value: object
     if name == "open":
         from taupy.notebook import open as value
+    elif name in _PIECES:
+        from taupy.instrument.annotate import WholeProgram, is_measured
+
+        if name == "profile" and is_measured():  # which stays light
+            return WholeProgram
+        from taupy import magic
+
+        value = magic.Profile if name == "profile" else getattr(magic, name)
     elif name in _ANNOTATIONS:
         from taupy.instrument import annotate
 

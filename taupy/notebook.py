@@ -15,6 +15,7 @@ trial lacks, a frame is empty and notes why. See docs/compare.md.
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -45,8 +46,11 @@ from taupy.model.profile import StepKind
 from taupy.pprof import forms
 from taupy.pprof.view import View
 from taupy.profiledb import api, selector
+from taupy.profiledb.address import is_address
 from taupy.profiledb.database import ProfileDB
 from taupy.ranks import answer as ranks
+from taupy.report import cell, screen
+from taupy.report.report import Report, report
 from taupy.state.saving import save_named
 from taupy.study import candidates, conditions, gate, gate_view, pivot, pivot_view
 from taupy.study.gains import Way
@@ -103,6 +107,27 @@ class Page:
 
 class Trial(api.Trial):
     """A trial that can show its report, and the training in it."""
+
+    def screen(self) -> str:
+        """The lines that `taupy report` prints."""
+        return screen.text(self._told()).rstrip()
+
+    def as_cell(self, page: str = "") -> str:
+        """The same as HTML: the first places with their source text, and findings.
+
+        Args:
+            page: address of the trial's page, which is linked.
+        """
+        return cell.fragment(self._told(), page)
+
+    def _repr_html_(self) -> str:
+        return self.as_cell()
+
+    def _told(self) -> Report:
+        with self._database._opened() as db:
+            path = self._database.path
+            is_usual = is_address(path) or path == os.path.abspath("taupy.db")
+            return report(db, self.row, database="" if is_usual else f" --db {shlex.quote(path)}")
 
     def report(self, height: int = 700) -> Page:
         """The page of `taupy report -o`: a notebook shows it, `.save(FILE)` writes it."""

@@ -39,6 +39,37 @@ def _text(value: object) -> str:
     return text.encode("utf-8", "backslashreplace").decode().replace("\0", "\\0")
 
 
+def is_measured() -> bool:
+    """Whether an engine records this process."""
+    return active() is not None or "taupy.instrument.engine" in sys.modules
+
+
+class WholeProgram:
+    """What `taupy.profile` is in a program that is measured as a whole: it says so, once."""
+
+    trial = None
+    problem = (
+        "not measured: this process is being measured already, and its trial has this piece, too: "
+        "name it with taupy.timer(NAME)"
+    )
+    _is_said = False
+
+    def __init__(self, *_: object, **__: object) -> None:
+        pass
+
+    def __enter__(self) -> "WholeProgram":
+        if not WholeProgram._is_said and sys.stderr is not None:
+            WholeProgram._is_said = True
+            sys.stderr.write(f"taupy: {self.problem}\n")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def __str__(self) -> str:
+        return self.problem
+
+
 class Timer:
     """A named interval: `with`, `start()` and `stop()`, or a decorator of a function."""
 

@@ -7,7 +7,9 @@ in all. Of what does not fit, the digest is kept, which tells later whether a fi
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Collection, Iterator, Mapping
+from typing import TYPE_CHECKING
 
 from taupy.analysis.own_code import Extent, is_own
 from taupy.instrument.runfolder import RunSettings
@@ -16,6 +18,9 @@ from taupy.model.metric import ROOT_TIMER, TIME
 from taupy.model.profile import Profile, SourceFile
 from taupy.model.rows import TimerRow
 from taupy.model.source_text import LARGEST, decoded, read
+
+if TYPE_CHECKING:
+    from typing import Any
 
 _MOST = 1000
 """Files that are read of a run."""
@@ -30,6 +35,7 @@ def read_sources(profile: Profile, settings: RunSettings, masking: Masking) -> l
     sources: list[SourceFile] = []
     for path, file in _own_files(profile):
         content = _code_of(settings) if path == _CODE else read(os.path.join(settings.cwd, path))
+        content = content or _cell(path)
         if content is None:
             continue
         data, written_at = content
@@ -52,6 +58,12 @@ def _source(
     return SourceFile(path, file, digest, masked, changed, text if kept else None)
 
 
+def _cell(path: str) -> tuple[bytes, float] | None:
+    """The text of a notebook's cell, if it is this process that has compiled it."""
+    entry: Any = getattr(sys.modules.get("linecache"), "cache", {}).get(path, ())
+    return ("".join(entry[2]).encode("utf-8", "replace"), 0) if len(entry) > 2 else None
+
+
 def _code_of(settings: RunSettings) -> tuple[bytes, float] | None:
     """The text of `-c`."""
     first, *rest = settings.arguments or [""]
@@ -67,8 +79,9 @@ def _own_files(profile: Profile) -> Iterator[tuple[str, str]]:
     by_file: dict[tuple[str, str], int] = {}
     for code in own:
         timer = profile.timers[code]
-        if timer.file and timer.path and (not timer.path.startswith("<") or timer.path == _CODE):
-            key = timer.path, timer.file
+        path = timer.path or ""
+        if timer.file and path and (path[0] != "<" or path == _CODE or _cell(path)):
+            key = path, timer.file
             by_file[key] = by_file.get(key, 0) + spent.get(code, 0)
     yield from sorted(by_file, key=lambda key: (-by_file[key], key))
 

@@ -118,6 +118,9 @@ class Report:
         return min(1.0, finding.saved_ns / self.rest_ns)
 
 
+LATE = "taupy.late"
+"""Metadata of a trial of a piece of a program, whose engine was started for it."""
+
 _MUCH = 0.95
 """Share of the run without imports and exit from which on a second share says nothing new."""
 _BUSY = 0.1
@@ -250,6 +253,8 @@ def _unmeasured(trial: Trial, with_c: bool) -> list[str]:
     """What was not measured, each with the option that measures it."""
     if trial.metadata.get("taupy.engine") == "python":
         return ["what the plain-Python engine leaves out (taupy trials show)"]
+    if LATE in trial.metadata:
+        return ["threads that ran before it, GPU, lines, counters (taupy run FILE has them)"]
     unmeasured = []
     if not _gpus(trial):
         unmeasured.append("GPU (none was used, or see taupy doctor)")

@@ -157,7 +157,7 @@ class _Screen:
         """What GPUs did; of that which computes least, why, and what to do."""
         report = self.report
         if report.gpu_ns:
-            share = _share(report.gpu_ns / (report.trial.duration_ns or 1))
+            share = percent(report.gpu_ns / (report.trial.duration_ns or 1))
             yield from self._wrapped(
                 f"GPU  {duration(report.gpu_ns)} of kernels and copies, {share} of the run"
             )
@@ -184,7 +184,7 @@ class _Screen:
 
     @staticmethod
     def _legend(band: Band, whole: float) -> str:
-        name = f"{_GLYPHS[band.kind]} {band.name} {duration(band.ns)} {_share(band.ns / whole)}"
+        name = f"{_GLYPHS[band.kind]} {band.name} {duration(band.ns)} {percent(band.ns / whole)}"
         return name
 
     # --- places ------------------------------------------------------------------
@@ -199,7 +199,7 @@ class _Screen:
                     if self.width >= 70
                     else "Where the time goes"
                 )
-                yield from self._rows(_of_main(group, self.verbose), self.detail.callees)
+                yield from self._rows(main_places(group, self.verbose), self.detail.callees)
                 yield from self._packages(group)
             elif self.detail.others:
                 yield from self._wrapped(f"in {group.title}, beside the main thread:", "", "  ")
@@ -220,15 +220,15 @@ class _Screen:
             if self.bar:
                 glyph = _GLYPHS[_kind(place)]
                 bar = f"{glyph * (round(self.bar * place.ns / largest) or 1):<{self.bar}} "
-            start = f"{duration(place.ns):>{times}} {_share(place.share):>5} {bar}"
+            start = f"{duration(place.ns):>{times}} {percent(place.share):>5} {bar}"
             start += f"{wheres[at]:<{wide}}  " if wide else ""
             room = self.width - len(start) - (most + 1 if calls[at] else 0)
-            words = visible(_text(place, room))
+            words = visible(text_of(place, room))
             line = f"{start}{_shortened(words, room):<{room}}" if room >= 8 else start
             if len(line) + 1 + len(calls[at]) <= self.width:
                 line += f" {calls[at]:>{most}}" if most else ""
             yield line.rstrip()
-            if left and (more := _within(place, words if room >= 8 else "")):
+            if left and (more := details_of(place, words if room >= 8 else "")):
                 left -= 1
                 indent = " " * (times + 7 + len(bar) if self.width >= _NARROW else 4)
                 yield from self._within(more, indent)
@@ -288,13 +288,13 @@ class _Screen:
         start = f"{_SIGNS[severity]} {severity:<6}  {finding.kind}, "
         place = visible(finding.place or "")
         of_rest = self.report.share_of_rest(finding)
-        saved = _saved(finding)
+        could_save = saved(finding)
         if of_rest is not None and finding.saved_ns:
-            with_rest = f"{saved} ({100 * of_rest:.0f} % without imports, exit)"
+            with_rest = f"{could_save} ({100 * of_rest:.0f} % without imports, exit)"
             # The place is in the sentence, too.
             if whole or len(start + with_rest + place) + 2 <= self.width:
-                saved = with_rest
-        headline = start + saved
+                could_save = with_rest
+        headline = start + could_save
         room = self.width - len(headline)
         if place and len(place) + 2 <= room:
             headline += f"{place:>{room}}"
@@ -356,10 +356,10 @@ class _Screen:
         )  # fmt: skip
 
 
-def _saved(finding: Finding) -> str:
+def saved(finding: Finding) -> str:
     if not finding.saved_ns:
         return size(finding.saved_bytes)
-    return f"up to {duration(finding.saved_ns)}, {_share(finding.saved_share)}"
+    return f"up to {duration(finding.saved_ns)}, {percent(finding.saved_share)}"
 
 
 def _is_shown(group: GroupPlaces) -> bool:
@@ -372,7 +372,7 @@ def _first(group: GroupPlaces, most: int) -> list[Place]:
     return [place for place in own if place.share >= _LEAST][:most] or own[:1]
 
 
-def _of_main(group: GroupPlaces, verbose: bool) -> list[Place]:
+def main_places(group: GroupPlaces, verbose: bool) -> list[Place]:
     """The first own places; the largest waits, and imports if they are much, by their time."""
     rows = _first(group, 1 << 30 if verbose else places.FIRST)
     waits = [place for place in group.places if place.kind == "waiting" and place.share >= _LEAST]
@@ -385,7 +385,7 @@ def _kind(place: Place) -> str:
     return {"own": "own", "waiting": "wait", "imports": "import"}[place.kind]
 
 
-def _text(place: Place, width: int) -> str:
+def text_of(place: Place, width: int) -> str:
     """What a place does: its source text, or else its name; of imports, which, with their times."""
     if place.kind == "imports":
         parts = [
@@ -403,7 +403,7 @@ def _name(timer: TimerRow) -> str:
     return places.short(timer)
 
 
-def _within(place: Place, words: str) -> list[str]:
+def details_of(place: Place, words: str) -> list[str]:
     """The routine, and what it mostly does, as far as it is known: each part in few words."""
     if place.kind == "imports":
         return []
@@ -444,7 +444,7 @@ def _calls(number: int) -> str:
     return f"{count(number)} call{'s' * (number != 1)}"
 
 
-def _share(share: float) -> str:
+def percent(share: float) -> str:
     return f"{100 * share:.0f} %" if share >= 0.01 else "<1 %"
 
 

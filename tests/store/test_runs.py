@@ -164,5 +164,7 @@ def test_push_and_pull_know_the_store_of_the_environment(place, monkeypatch):
 
 
 def test_an_address_with_a_password_starts_nothing(place):
+    (place.path / "program.py").write_text("open('started', 'w')")
     said = place("run", "--db", "postgresql://me:secret@host/x", "program.py", code=2)
     assert "secret" not in said and "pgpass" in said
+    assert not (place.path / "started").exists()
