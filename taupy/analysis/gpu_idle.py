@@ -34,7 +34,7 @@ from taupy.analysis.critical_path import Call, Program, Work, critical_path
 from taupy.catalog import gpu_calls
 from taupy.model.gpu import Activity
 from taupy.model.gpu_path import Kind, Path
-from taupy.model.gpu_time import CAUSES, OUTSIDE, PLACES, TIME, Cause, GpuTime, Idle
+from taupy.model.gpu_time import CAUSES, GAPS, OUTSIDE, PLACES, TIME, Cause, Gap, GpuTime, Idle
 from taupy.model.profile import CallTree, Profile, Thread, ThreadProfile, Timer
 from taupy.network.phases import kind_of
 
@@ -529,6 +529,26 @@ class _Parts:
             idle.append(Idle(cause, int(parts.sum()), len(parts), int(parts.max()), tuple(kept)))
         return tuple(sorted(idle, key=lambda part: (-part.ns, part.cause)))
 
+    def largest(self, at: Column, ns: Column) -> tuple[Gap, ...]:
+        """The longest gaps, with their parts.
+
+        Args:
+            at, ns: when each gap begins, and how long it is.
+        """
+        import numpy as np
+
+        columns = [*map(np.concatenate, (self._gap, self._label, self._ns))]
+        labels = list(self._labels)
+        gaps = []
+        for number in np.argsort(-ns, kind="stable")[:GAPS].tolist():
+            chosen = columns[0] == number
+            sums = _summed(columns[1][chosen], columns[2][chosen])
+            pairs = zip(*(column.tolist() for column in sums), strict=True)
+            parts = [(*labels[label], of_label) for label, of_label in pairs]
+            parts.sort(key=lambda part: (-part[2], part[:2]))
+            gaps.append(Gap(int(at[number]), int(ns[number]), tuple(parts)))
+        return tuple(gaps)
+
 
 def _summed(codes: Column, ns: Column) -> tuple[Column, Column]:
     """The distinct codes, ascending, and the sum of each."""
@@ -603,7 +623,7 @@ class _Node:
         computing = _union(work, kinds[0])
         kernels = _union(work, kinds[0] | kinds[1])
         busy = _union(work, np.ones(len(work.begin), dtype=bool))
-        idle = self._idle(context, work)
+        idle, gaps = self._idle(context, work)
         slices = [host.slices for host in self.hosts]
         how = (
             ""
@@ -612,7 +632,7 @@ class _Node:
             if all(of_host.calls_only for of_host in slices)
             else "slices"
         )
-        return GpuTime(computing, kernels - computing, busy - kernels, idle, how)
+        return GpuTime(computing, kernels - computing, busy - kernels, idle, how, gaps=gaps)
 
     def path(self, context: int, window: _Window | None) -> Path | None:
         """The critical path of a step; of the whole time, if there is no step that launched
@@ -683,7 +703,7 @@ class _Node:
         at = int(begins.searchsorted(begin))
         return at < len(begins) and int(begins[at]) == begin
 
-    def _idle(self, context: int, work: _Work) -> tuple[Idle, ...]:
+    def _idle(self, context: int, work: _Work) -> tuple[tuple[Idle, ...], tuple[Gap, ...]]:
         import numpy as np
 
         until = np.maximum.accumulate(work.end)
@@ -722,7 +742,7 @@ class _Node:
             self._add_launches(parts, cause, gaps, calls.of(gaps), (soon - late)[gaps])
         gaps = rest[(end > soon)[rest]]
         self._add_queued(parts, context, gaps, after[gaps], calls.of(gaps), soon[gaps], end[gaps])
-        return parts.idle()
+        return parts.idle(), parts.largest(begin - work.begin[:1], end - begin)
 
     def _add_launches(
         self, parts: _Parts, cause: Cause, gaps: Column, calls: _Calls, ns: Column

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Literal, get_args
+from typing import Any, Final, Literal, NamedTuple, get_args
 
 from taupy.model import gpu_path
 from taupy.model.gpu_path import Path
@@ -56,6 +56,23 @@ class Idle:
     places: tuple[tuple[str, int], ...] = ()
 
 
+class Gap(NamedTuple):
+    """One period between two works.
+
+    Attributes:
+        at_ns: after the begin of the device's first work.
+        parts: cause, place and time [ns] of each part of it, the longest first.
+    """
+
+    at_ns: int
+    ns: int
+    parts: tuple[tuple[Cause, str, int], ...]
+
+
+GAPS: Final = 8
+"""Gaps that are kept, the longest."""
+
+
 @dataclass(frozen=True, slots=True)
 class GpuTime:
     """Times of one GPU, all of its streams together.
@@ -67,6 +84,7 @@ class GpuTime:
         host: how well the host's part is known: "slices" if its routines and operators have times,
             "calls" if only its calls of the GPU's API have, "" if nothing has.
         path: the critical path of the last step, or of the whole time.
+        gaps: the longest ones.
     """
 
     compute_ns: int
@@ -75,6 +93,7 @@ class GpuTime:
     idle: tuple[Idle, ...] = ()
     host: str = ""
     path: Path | None = None
+    gaps: tuple[Gap, ...] = ()
 
     @property
     def busy_ns(self) -> int:
@@ -106,6 +125,8 @@ class GpuTime:
                  "copies_ns": self.copies_ns, "idle": parts, "host": self.host}  # fmt: skip
         if self.path is not None:
             whole["path"] = gpu_path.written(self.path)
+        if self.gaps:
+            whole["gaps"] = self.gaps
         return json.dumps(whole, ensure_ascii=False)
 
 
@@ -125,7 +146,13 @@ def parsed(text: str) -> GpuTime | None:
         names = ("compute_ns", "communication_ns", "copies_ns")
         compute, communication, copies = (_ns(whole[name]) for name in names)
         path = gpu_path.read(whole.get("path"))
-        return GpuTime(compute, communication, copies, idle, str(whole.get("host", "")), path)
+        gaps = tuple(
+            Gap(_ns(at), _ns(ns),
+                tuple((_cause(cause), str(place), _ns(part)) for cause, place, part in parts))
+            for at, ns, parts in whole.get("gaps", ())
+        )  # fmt: skip
+        host = str(whole.get("host", ""))
+        return GpuTime(compute, communication, copies, idle, host, path, gaps)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeVar
 
-from taupy.answers import ANSWERS, EXCEPTIONS, memory, steps
+from taupy.answers import ANSWERS, EXCEPTIONS, kernels, memory, steps
 from taupy.answers.answer import Nothing, module
 from taupy.answers.own_code import OwnCode, own_code
 from taupy.doors import door
+from taupy.model.gpu_time import GpuTime
 from taupy.model.options import Asked
 from taupy.model.profile import Steps
 from taupy.model.progress import SILENT, Progress
@@ -24,6 +25,7 @@ from taupy.pprof.cells import seen_by
 from taupy.pprof.view import Column, Kind, View
 from taupy.profiledb import activities, query, sources
 from taupy.profiledb.database import ProfileDB, of_a_sound_file
+from taupy.profiledb.gpu_query import gpu_times
 from taupy.profiledb.steps import steps_of
 from taupy.profiledb.values import values
 from taupy.report import front
@@ -31,10 +33,11 @@ from taupy.report.forest import ALONE, DIMENSIONS, Aligned, Forest
 from taupy.report.heat import HeatMap
 from taupy.report.report import report
 from taupy.report.timeline import MOST, Timeline
-from taupy.units import several
+from taupy.units import duration, several
 
 _Options = TypeVar("_Options", bound=Asked)
 
+_MOST_GAPS, _PATH_ROWS = 12, 12
 _MOST_LINES = 8
 """Maximum number of processes whose memory is drawn."""
 
@@ -57,6 +60,21 @@ class Series:
 
 
 @dataclass(frozen=True, slots=True)
+class Bar:
+    """Times beside each other, as wide as their share of the widest bar.
+
+    Attributes:
+        parts: a kind of `static/kinds.js`, which has a colour, words, and nanoseconds.
+        is_named: the words of all parts stand below the bar, not only where the mouse is.
+    """
+
+    name: str
+    parts: Sequence[tuple[str, str, int]]
+    note: str = ""
+    is_named: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class Part:
     """A heading with lines, tables or a line chart below it.
 
@@ -68,6 +86,7 @@ class Part:
     lines: Sequence[str] = ()
     views: Sequence[View] = ()
     series: Sequence[Series] = ()
+    bars: Sequence[Bar] = ()
     is_warning: bool = False
     is_folded: bool = False
 
@@ -286,6 +305,63 @@ def _ranks(db: ProfileDB, trial: TrialRow, contents: Contents) -> list[Part]:
     return [Part(views=of_ranks)]
 
 
+def _gpus(db: ProfileDB, trial: TrialRow, _: Contents) -> list[Part]:
+    """Where the time of each GPU went, its longest gaps, the critical path, and what ran."""
+    views = _views(db, trial, kernels.views, *kernels.PAGES)
+    if not views:
+        return []
+    tables = [Part(views=[_names_first(view)]) for view in views]
+    times = gpu_times(db, trial.id)
+    if not times:
+        return tables
+    bars = [_time_bar(_gpu_name(place, times), time) for place, time in times.items()]
+    paths = _views(db, trial, kernels.views, kernels.Options(critical_path=True, limit=_PATH_ROWS))
+    return [
+        Part("Where the time went", bars=bars),
+        Part("The longest gaps, and what the host did", views=[_gaps(times)]),
+        *(Part(views=[view]) for view in paths),
+        *tables,
+    ]
+
+
+def _time_bar(name: str, time: GpuTime) -> Bar:
+    """From a GPU's first work to its last."""
+    parts = [
+        ("gpu", "computing", time.compute_ns),
+        ("optimizer", "only communicating", time.communication_ns),
+        ("data", "only copying", time.copies_ns),
+        *(("wait", f"idle: {idle.cause}", idle.ns) for idle in time.idle),
+    ]
+    return Bar(f"{name}: {duration(time.span_ns)}", [part for part in parts if part[2]])
+
+
+def _gpu_name(place: tuple[int, int], places: Collection[tuple[int, int]]) -> str:
+    node, context = place
+    of_node = f" of node {node}" if len({node for node, _ in places}) > 1 else ""
+    return f"GPU {context - 1}{of_node}"
+
+
+_GAP_COLUMNS = (
+    Column("gpu", heading="GPU"),
+    Column("at_ns", "time_ns", "After its\nfirst work"),
+    Column("gap_ns", "time_ns", "Gap"),
+    Column("cause", heading="Mostly"),
+    Column("place", heading="Where"),
+    Column("cause_ns", "time_ns", "Of it"),
+)
+
+
+def _gaps(times: Mapping[tuple[int, int], GpuTime]) -> View:
+    rows: list[tuple[str | int, ...]] = [
+        (_gpu_name(place, times), gap.at_ns, gap.ns, *gap.parts[0])
+        for place, time in times.items()
+        for gap in time.gaps
+        if gap.parts
+    ]
+    rows.sort(key=lambda row: -int(row[2]))
+    return View("", _GAP_COLUMNS, rows[:_MOST_GAPS])
+
+
 def _memory(db: ProfileDB, trial: TrialRow, _: Contents) -> list[Part]:
     grown = _views(db, trial, memory.views, *memory.PAGES)
     if not grown:
@@ -302,6 +378,7 @@ _DRAWN: Mapping[str, Callable[[ProfileDB, TrialRow, Contents], list[Part]]] = {
     "steps": _steps,
     "ranks": _ranks,
     "memory": _memory,
+    "kernels": _gpus,
 }
 """Answers with lines or a map beside their tables."""
 

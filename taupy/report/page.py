@@ -29,6 +29,7 @@ MODULES = (
         "kinds",
         "tip",
         "chart",
+        "bars",
         "columns",
         "forest",
         "flame_tree",
@@ -206,6 +207,18 @@ def _part(part: Part) -> dict[str, Any]:
                 "points": series.points,
             }
             for series in part.series
+        ],
+        "bars": [
+            {
+                "name": visible(bar.name),
+                "note": visible(bar.note),
+                "named": bar.is_named,
+                "parts": [
+                    {"kind": kind, "words": visible(words), "ns": ns}
+                    for kind, words, ns in bar.parts
+                ],
+            }
+            for bar in part.bars
         ],
     }
 

@@ -15,12 +15,17 @@ from taupy.comparison.sides import Side
 from taupy.errors import MissingMetric, UsageError
 from taupy.model.progress import SILENT, Progress
 from taupy.model.rows import TimerRow
+from taupy.network.operators import NOT_OPERATORS
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.dimensions import ids_of
-from taupy.report.contents import Contents, Part, Section, add_trees
+from taupy.report.contents import Bar, Contents, Part, Section, add_trees
 from taupy.report.forest import VERDICTS, Aligned, Forest
 from taupy.study import conditions, gate, gate_view
 from taupy.study.conditions import Condition
+from taupy.units import duration
+
+_MOST_BARS = 24
+"""Operators that are drawn, those that differ most."""
 
 
 def of_sides(
@@ -52,6 +57,7 @@ def of_sides(
         Section("overview", "Overview", [*judged, *_overview(compared)]),
         *_by(compared, "phases", "Phases", "phase"),
         *_by(compared, "layers", "Layers", "layer"),
+        *_operators(compared),
         Section("routines", "All routines", _parts(compared, compared.answers)),
         Section("facts", "Facts that differ", _facts(compared)),
     ]
@@ -147,6 +153,33 @@ def _by(compared: Compared, name: str, title: str, by: By) -> list[Section]:
     except (MissingMetric, UsageError):
         return []
     return [Section(name, title, _parts(compared, answers))] if _several(answers) else []
+
+
+def _operators(compared: Compared) -> list[Section]:
+    """GPU work by operator, as bars of both sides, what B loses most by first."""
+    sections = _by(compared, "operators", "Operators", "operator")
+    if not sections:
+        return []
+    question = ComparisonOptions(by="operator")
+    (answer,) = comparison.answers(compared.db, compared.sides, question)
+    pairs = [
+        (answer.keys[row.key].timer, first, second, second - first)
+        for row in answer.comparison.rows
+        if (first := row.values[0]) is not None and (second := row.values[1]) is not None
+    ]
+    pairs = [pair for pair in pairs if pair[0] not in NOT_OPERATORS]
+    largest = sorted(pairs, key=lambda pair: -abs(pair[3]))[:_MOST_BARS]
+    bars = []
+    for name, first, second, more in sorted(largest, key=lambda pair: -pair[3]):
+        sign = "-" if more < 0 else "+"
+        ratio = f", {second / first:.3g} times A" if first else ""
+        note = f"{sign}{duration(abs(more))}{ratio}"
+        bars.append(Bar(name, [("gpu", "A", round(first))], note, is_named=False))
+        bars.append(
+            Bar("", [("backward" if more > 0 else "data", "B", round(second))], is_named=False)
+        )
+    picture = Part("Operators by the time that B loses (bars: A, then B)", bars=bars)
+    return [replace(sections[0], parts=[picture, *sections[0].parts])] if bars else sections
 
 
 def _several(answers: Sequence[ComparedTable]) -> bool:

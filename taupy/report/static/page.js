@@ -1,5 +1,6 @@
 // The page of a trial: tabs, their contents, and the address that restores them.
 import { read, written } from "./address.js";
+import { bars } from "./bars.js";
 import { lineChart } from "./chart.js";
 import { unpacked } from "./columns.js";
 import { FlamePanel } from "./flame_panel.js";
@@ -124,6 +125,7 @@ function partElement(part, table) {
   const section = element(part.folded ? "details" : "section");
   if (part.title) section.append(element(part.folded ? "summary" : "h2", quiet(part.title)));
   if (part.lines.length) section.append(list(part.lines, part.style));
+  if (part.bars.length) section.append(bars(part.bars));
   if (part.series.length) section.append(lineChart(part.series));
   section.append(...part.tables.map(table));
   return section;

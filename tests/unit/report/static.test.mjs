@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { read, written } from "../../../taupy/report/static/address.js";
+import { segments } from "../../../taupy/report/static/bars.js";
 import { extent, nearest, polyline } from "../../../taupy/report/static/chart.js";
 import { Change } from "../../../taupy/report/static/change.js";
 import { boxes, pathTo } from "../../../taupy/report/static/flame.js";
@@ -257,4 +258,11 @@ test("each of ten markers has an outline of its own", () => {
   assert.equal(new Set(outlines).size, 10);
   assert.ok(outlines.every((path) => /^M[-\d.,LaHVZ ]+Z$/.test(path)));
   assert.equal(outline(12, 8), outlines[2]);
+});
+
+test("bars have the widths of their times, beside the widest", () => {
+  const parts = [{ kind: "gpu", words: "computing", ns: 3e6 }, { kind: "wait", words: "idle", ns: 1e6 }];
+  const drawn = segments([{ parts }, { parts: [{ kind: "gpu", words: "B", ns: 2e6 }] }, { parts: [] }]);
+  assert.deepEqual(drawn.map((row) => row.map(({ width }) => width)), [[75, 25], [50], []]);
+  assert.deepEqual(drawn[0].map(({ text }) => text), ["computing 3.00 ms (75.0 %)", "idle 1.00 ms (25.0 %)"]);
 });
