@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -26,8 +27,10 @@ from taupy.instrument.runfolder import (
     read_settings,
     write_settings,
 )
+from taupy.model.processes import process_start, stat_fields
 from taupy.model.profile import Profile, SourceFile
 from taupy.profiledb.database import ProfileDB
+from taupy.profiledb.files import PATIENCE_S, waiting_at_most
 from taupy.profiledb.writer import (
     add_profile,
     complete_trial,
@@ -76,6 +79,11 @@ _KEPT_NAMES = (
     *lines.FILES,
     FACTS,
 )
+_LOCKED_S = 0.7
+"""How long a storer waits for a lock (for readers when it commits: a second), twice, if nobody
+works under it."""
+_TRIES = 100
+_LOOKS, _BETWEEN_LOOKS_S = 10, 0.01
 _OF_THE_STORER = ("storer_argv", "spill_prefix", "trust_folder")
 
 
@@ -95,6 +103,7 @@ class Delivery:
         database: the database with the trial.
         push_to: the store to which the trial is pushed, "" for none.
         lacks_gpu: `--gpu` was given, and nothing was recorded on a GPU.
+        waits: the database is locked; the run stays in its folder, `rescue`, for the watch.
 
     With a trial but no profile, the trial waited for processes that have left no further data.
     """
@@ -110,6 +119,7 @@ class Delivery:
     database: str = ""
     push_to: str = ""
     lacks_gpu: bool = False
+    waits: bool = False
 
 
 class _Gone(Exception):
@@ -283,8 +293,12 @@ def _deliver(run: _Run, rescue: bool, unclash: bool) -> Delivery:
             return Delivery(problem=waits, running=run.running)
     profile, facts, done = _profile(run, nodes)
     try:
-        trial_id, name, joined = _stored(run, profile, facts, unclash)
+        trial_id, name, joined = _stored_in_time(run, profile, facts, unclash)
     except (DatabaseError, OSError) as problem:
+        is_locked = isinstance(problem, sqlite.Busy)
+        if is_locked and not run.running and _has_watch(run.folder):
+            kept_in = Path(run.folder.path)
+            return Delivery(None, kept_in, 0, str(problem), profile, waits=True)
         kept = _rescue(run, facts) if rescue and not run.running else None
         rescued = kept or Path(run.folder.path)
         return Delivery(None, rescued, run.running, str(problem), profile)
@@ -407,6 +421,46 @@ def _add_gpus(
         done += add_timelines(profile, folder, settings)
     run.lacks_gpu = not run.running and lacks_gpu(profile, settings)
     return done
+
+
+def _stored_in_time(
+    run: _Run, profile: Profile, facts: Mapping[str, str], unclash: bool
+) -> tuple[int, str, str]:
+    """As `_stored`. Waits a second or two for a lock, and longer only while its holder is at work:
+    another storer. Anybody who may read the database can keep it locked for ever."""
+    ends, idle = time.monotonic() + PATIENCE_S, 0
+    for _ in range(_TRIES):
+        try:
+            with waiting_at_most(_LOCKED_S):
+                return _stored(run, profile, facts, unclash)
+        except sqlite.Busy:
+            idle = 0 if _is_worth_waiting(run.database) else idle + 1
+            if idle > 1 or time.monotonic() > ends:
+                raise
+    return _stored(run, profile, facts, unclash)
+
+
+def _is_worth_waiting(database: Path) -> bool:
+    """Whether who holds a lock of the database is at work, or nobody does any more."""
+    pid = sqlite.holder(os.fspath(database))
+    if pid is None:
+        return True
+    for _ in range(_LOOKS):
+        if not pid or not (fields := stat_fields(pid)):
+            return False
+        if fields[0] in "RD":
+            return True
+        time.sleep(_BETWEEN_LOOKS_S)
+    return False
+
+
+def _has_watch(folder: Folder) -> bool:
+    """Whether a watch is there that will store the run later."""
+    try:
+        kept = heartbeat.read(folder)
+    except (OSError, values.Damaged):
+        return False
+    return kept is not None and bool(process_start(kept[0].pid))
 
 
 def _stored(

@@ -49,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
         from taupy.commands import twice
 
         return twice.run(args, run, target, _job(args))
-    from taupy.instrument import launch, runfolder
+    from taupy.instrument import launch
 
     program = run_target.resolve(target)
     if program.reading and not args.quiet:
@@ -69,16 +69,18 @@ def run(args: argparse.Namespace) -> int:
             raise TaupyError("none of --metrics can be counted here; the program was not run")
         say("none of --metrics can be counted here; the program was not run again")
         return 0
+    wants_watch = _wants_watch(args)
     try:
-        wants_watch = _wants_watch(args)
-        folder, refused = runfolder.make_run_folder(
-            settings.uuid, _if_unwatched(wants_watch, settings)
-        )
+        folder, refused = _run_folder(settings, _if_unwatched(wants_watch, settings))
     except OSError as problem:
-        raise TaupyError(
+        lack = (
             f"cannot create a folder for the running profile ({problem}); "
             "set TAUPY_STATE_DIR to a writable folder"
-        ) from None
+        )
+        if wants_to_join:
+            raise TaupyError(lack) from None
+        say(*NOTICES, f"{lack}: this run is not measured")
+        launch.execute_unmeasured([*program.options, *program.words])
     if text := settings.engine_options.get("gpu_counters"):
         if not settings.merge_into:
             text += "times\n"  # of kernels, where counters are refused
@@ -137,6 +139,19 @@ def _wants_watch(args: argparse.Namespace) -> bool:
                 f"`watch` of [tool.taupy] in pyproject.toml must be true or false, not {wanted!r}"
             )
     return bool(wanted)
+
+
+def _run_folder(settings: Any, database: str | None) -> tuple[Any, list[str]]:
+    """As `make_run_folder`; beside the database where no other place can be had."""
+    from taupy.instrument import runfolder
+
+    try:
+        return runfolder.make_run_folder(settings.uuid, database)
+    except OSError as problem:
+        if database or os.environ.get("TAUPY_STATE_DIR"):  # which the user has chosen
+            raise
+        folder, refused = runfolder.make_run_folder(settings.uuid, str(settings.database))
+        return folder, [f"{problem}: the run is kept beside the database", *refused]
 
 
 def _if_unwatched(wants_watch: bool, settings: Any) -> str | None:

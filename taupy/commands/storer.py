@@ -37,6 +37,8 @@ _STDERR = 3
 
 _GPU_ERROR = "taupy.health.gpu"
 
+WAITS = 75
+"""The exit code of a watch's storer if the database is locked (`watch/process.py`)."""
 _LACKING = 77
 """The exit code that lets a program whose own is 0 fail (`_native/exit.c`)."""
 
@@ -97,6 +99,8 @@ def store(folder: str, of: str = "program") -> int:
             for late in recover(settings.database):
                 lines = _pushed(late, waiting=False)
                 _leave_word(lines if is_told else [])
+    if delivery.waits and of == "watch":
+        return WAITS
     return _LACKING if delivery.lacks_gpu else 0
 
 
@@ -321,6 +325,12 @@ def report(delivery: Delivery, printed: Collection[str] = ()) -> list[str]:
                 and "running" not in name
                 and value not in printed
             ),
+        ]
+    if delivery.waits:
+        return [
+            f"{delivery.problem}: the run waits in {delivery.rescue}, and the watch, or the next "
+            "taupy command, stores it when it can",
+            *_gpu_error(delivery),
         ]
     if delivery.rescue is not None:
         return [

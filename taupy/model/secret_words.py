@@ -2,7 +2,7 @@
 
 A value is a secret if the name before it says so (`secret_names.py`), if it is the password in a
 URL or in an option that has both user and password, or if it has the form of a maker's token
-(`token_forms.py`). Here is where names and values stand: in words, in lines for a shell, in JSON,
+(`token_forms.py`). Here is where names and values stand: in options, in lines for a shell, in JSON,
 YAML, headers, connection strings, SQL and program code.
 """
 

@@ -23,10 +23,10 @@ from taupy.model.rows import TrialRow
 from taupy.profiledb import migrations
 from taupy.profiledb.files import (
     DAMAGED,
-    PATIENCE_S,
     checked_version,
     file_identity,
     look,
+    patience_s,
     reading_connection,
     refusing,
     wait_for_locks,
@@ -169,7 +169,7 @@ class ProfileDB:
     def transaction(self) -> Iterator[sqlite3.Connection]:
         """One transaction: everything is stored, or nothing.
 
-        Waits for other writers, up to `PATIENCE_S` in total. A nested transaction is part of the
+        Waits for other writers, up to `patience_s()` in total. A nested transaction is part of the
         outer one.
 
         Raises:
@@ -183,9 +183,9 @@ class ProfileDB:
             return
         with refusing(self.path):
             began = time.monotonic()
-            wait_for_locks(connection, PATIENCE_S)
+            wait_for_locks(connection, patience_s())
             connection.execute("BEGIN IMMEDIATE")
-            left = max(PATIENCE_S - (time.monotonic() - began), 1.0)
+            left = max(patience_s() - (time.monotonic() - began), 1.0)
             try:
                 # A full cache requests the exclusive lock at each page; it must not wait
                 # each time, because the commit waits once.
@@ -323,7 +323,7 @@ class ProfileDB:
     def compact(self) -> None:
         """Return the space of deleted trials to the file system."""
         with refusing(self.path):
-            wait_for_locks(self.connection, PATIENCE_S)
+            wait_for_locks(self.connection, patience_s())
             with attaching(self.connection, 1):
                 self.connection.execute("VACUUM")
 

@@ -19,12 +19,31 @@ from taupy.profiledb import migrations, schema_check
 from taupy.profiledb.schema import APPLICATION_ID
 from taupy.state import sqlite
 from taupy.state.folder import kind
+from taupy.state.sqlite import Busy
 
 PATIENCE_S = 28.0
 """Total time that a transaction waits for other processes' locks."""
 
+_at_most_s: float | None = None
+
 _WRITER_CACHE_KIB = 256 * 1024
 _INTERRUPTIBLE_EVERY = 50_000  # steps of SQLite's virtual machine, a few milliseconds
+
+
+def patience_s() -> float:
+    """How long a transaction of this process waits now."""
+    return PATIENCE_S if _at_most_s is None else _at_most_s
+
+
+@contextmanager
+def waiting_at_most(seconds: float) -> Iterator[None]:
+    """While active, this process waits so long for other processes' locks."""
+    global _at_most_s
+    before, _at_most_s = _at_most_s, seconds
+    try:
+        yield
+    finally:
+        _at_most_s = before
 
 
 @contextmanager
@@ -36,6 +55,8 @@ def refusing(path: str) -> Iterator[None]:
         code = getattr(error, "sqlite_errorname", "") or ""
         if code.startswith("SQLITE_INTERRUPT"):
             raise KeyboardInterrupt from None
+        if code.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
+            raise Busy(f"{path} {sqlite.LOCKED}") from error
         raise DatabaseError(f"{path} {_reason(code, error)}") from error
     except UnicodeDecodeError as error:  # SQLite's own message can contain invalid UTF-8
         raise DatabaseError(f"{path} {DAMAGED}") from error
@@ -104,7 +125,7 @@ def _connect(
     connection = sqlite.connect(
         path,
         mode,
-        patience_s=PATIENCE_S,
+        patience_s=patience_s(),
         is_open_here=is_open_here,
         check_same_thread=check_same_thread,
     )
@@ -241,8 +262,6 @@ DAMAGED = (
 )
 
 _REASONS = (
-    ("SQLITE_BUSY", f"is locked by another program (waited {PATIENCE_S:.0f} s); try again later"),
-    ("SQLITE_LOCKED", "is locked by another program; try again later"),
     ("SQLITE_CORRUPT", DAMAGED),
     ("SQLITE_NOTADB", DAMAGED),
     ("SQLITE_FULL", "cannot be written: the disk is full"),

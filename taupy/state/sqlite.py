@@ -55,9 +55,12 @@ _SWITCHES = (
 _SUPER_JOURNAL = b"\xd9\xd5\x05\xf9\x20\xa1\x63\xd7"
 """The last bytes of a journal that names another file; every journal begins with them."""
 
+_PENDING_BYTE, _LOCK_BYTES = 0x40000000, 512
 _RESERVED_BYTE = 0x40000001
 _GET_LOCK = 36  # F_OFD_GETLK
 _LOCK = struct.Struct("hhqqi4x")  # struct flock: l_type, l_whence, l_start, l_len, l_pid
+
+LOCKED = "is locked by another program; try again later"
 
 _trusts_folders = False
 
@@ -212,7 +215,7 @@ def look_beside(path: str, *, writes: bool, patience_s: float) -> None:
             return  # such a journal is not rolled back
         if is_at_work or (set(beside) == {journal} and beside != seen):
             if time.monotonic() > ends:
-                raise Busy(f"{path} is locked by another program; try again later")
+                raise Busy(f"{path} {LOCKED}")
             seen = beside
             time.sleep(0.02)
             continue
@@ -293,17 +296,28 @@ def _names_another(journal: str) -> bool:
 
 def _is_being_written(path: str) -> bool:
     """Whether another process holds SQLite's lock for writing."""
+    return _holder(path, _RESERVED_BYTE, 1) is not None
+
+
+def _holder(path: str, first: int, count: int) -> int | None:
+    """As `holder`, for a lock on these bytes."""
     import fcntl
 
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
-        return False
+        return None
     try:
-        lock = _LOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, _RESERVED_BYTE, 1, 0)
-        kind, *_ = _LOCK.unpack(fcntl.fcntl(descriptor, _GET_LOCK, lock))
-        return bool(kind != fcntl.F_UNLCK)
+        lock = _LOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, first, count, 0)
+        kind, _, _, _, pid = _LOCK.unpack(fcntl.fcntl(descriptor, _GET_LOCK, lock))
+        return None if kind == fcntl.F_UNLCK else max(pid, 0)
     except OSError:
-        return False
+        return None
     finally:
         os.close(descriptor)
+
+
+def holder(path: str) -> int | None:
+    """The process id of one that holds a lock of the database, 0 if it cannot be seen from here;
+    None if none does. Nothing of this process may have the file open."""
+    return _holder(os.path.realpath(path), _PENDING_BYTE, _LOCK_BYTES)

@@ -6,7 +6,8 @@ It holds a pidfd of every process that has a part in the run folder, and writes 
 the file `watch` there (`state/heartbeat.py`). It is not a child of the program, has none of its
 descriptors, and sends no signals. If processes outlive the program, what it could not store itself
 is stored as soon as it has ended, while the watch goes on. When no measured process is left, the
-rest is stored; the watch ends if the run folder is gone then, or nothing came into it meanwhile.
+rest is stored; the watch ends if the run folder is gone then, or nothing came into it meanwhile. If
+the database is locked, it tries again for an hour.
 
 It takes less than 1 % of a core over the first 20 s: after expensive rounds it pauses longer. It
 therefore imports only what it needs.
@@ -33,6 +34,8 @@ CREDIT_NS = 60_000_000  # CPU time that may be spent at first; starting takes ha
 CREDIT_AT_MOST_NS = 500_000_000  # the most CPU time that can be saved up
 PAUSE_AT_MOST_NS = 20_000_000_000  # without a limit, the cost of naps could extend a pause forever
 _WAKE_NS = 40_000  # of CPU time: waking up for a look at lines
+_WAITS = 75  # the exit code of a storer that found the database locked (`commands/storer.py`)
+_PAUSES_S = (1, 2, 4, 8, 15, 30, *(60,) * 60)  # between its tries
 _PART_SUFFIXES = (".part", ".pypart")
 _FOLDED = "folded"
 _COARSE_NS = 50_000_000  # resolution of folders' time stamps
@@ -125,8 +128,14 @@ class Watch:
         if not self.parts:
             return False  # the next command says that nothing was measured
         before = self.left()
-        if storer := _begin_storer(self.folder, is_last=True):
-            posix.waitpid(storer, 0)
+        for pause in _PAUSES_S:
+            storer = _begin_storer(self.folder, is_last=True)
+            if not storer or posix.waitpid(storer, 0)[1] != _WAITS << 8:
+                break
+            _sleep(pause)  # the database is locked
+            if self.left() != before:
+                self.has_stored = False  # while the child that has begun goes on
+                break
         self.beat.is_over = False
         return self.find() and self.left() != before
 

@@ -335,13 +335,12 @@ def test_a_second_user_cannot_plant_a_run_in_the_shared_temporary_folder(victim)
     (planted / "run-1-1").chmod(0o777)
     database = str(victim.home / "taupy.db")
     done = victim.python("-m", "taupy", "run", "--db", database, "-c", "def f(): pass\nf()")
-    assert done.returncode == 1
-    assert "cannot create a folder for the running profile" in done.stderr
+    assert done.returncode == 0
     assert f"{planted} belongs to user {OTHER}" in done.stderr
-    assert done.stderr.count("\n") == 1
+    assert "the run is kept beside the database" in done.stderr
     done = victim.python("-m", "taupy", "trials", "--db", database)
     assert f"{planted} belongs to user {OTHER}" in done.stderr
-    assert "Traceback" not in done.stderr
+    assert "Traceback" not in done.stderr and "default" in done.stdout
     assert secret.read_text() == "precious"
 
 
@@ -505,3 +504,26 @@ def test_other_ways_of_packing_are_refused(runs, native, compression):
             other.writestr(name, archive.read(name))
     done = runs.taupy("import", "--db", str(runs.database), "x.taupy-run")
     assert "packed in a way that taupy does not use" in done.stderr
+
+
+@pytest.mark.slow
+def test_where_no_place_can_be_had_the_program_runs_unmeasured(runs, native):
+    taken = runs.folder / "tmp"
+    taken.mkdir()
+    (taken / f"taupy-{os.getuid()}").touch()  # no folder, as another user's is none
+    (runs.folder / "taupy.db.running").touch()
+    environment = {**runs.environ(), "TMPDIR": str(taken)}
+    for name in ("TAUPY_STATE_DIR", "HOME", "XDG_STATE_HOME"):
+        environment.pop(name, None)
+    command = [sys.executable, "-m", "taupy", "run", "-c", "print('ok'); raise SystemExit(3)"]
+    done = subprocess.run(
+        command, cwd=runs.folder, env=environment, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout) == (3, "ok\n")
+    assert "set TAUPY_STATE_DIR to a writable folder: this run is not measured" in done.stderr
+    (runs.folder / "taupy.db.running").unlink()
+    done = subprocess.run(
+        command, cwd=runs.folder, env=environment, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout) == (3, "ok\n")
+    assert "the run is kept beside the database" in done.stderr and "trial 1" in done.stderr

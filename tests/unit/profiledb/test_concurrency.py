@@ -118,7 +118,7 @@ def test_a_lock_held_for_a_while_is_waited_for(tmp_path):
 @pytest.mark.parametrize("lock", ["BEGIN EXCLUSIVE", "BEGIN; SELECT * FROM trial"])
 def test_a_lock_held_for_ever_is_given_up_in_time(tmp_path, monkeypatch, lock):
     """By a writer: nobody begins; by a reader: nobody commits."""
-    monkeypatch.setattr(database, "PATIENCE_S", 0.4)
+    monkeypatch.setattr(files, "PATIENCE_S", 0.4)
     path = tmp_path / "taupy.db"
     with ProfileDB.open(path, create=True) as db:
         add_profile(db, small_profile(1))
@@ -134,7 +134,7 @@ def test_a_lock_held_for_ever_is_given_up_in_time(tmp_path, monkeypatch, lock):
 
 
 def test_a_large_trial_does_not_wait_for_a_reader_at_every_page(tmp_path, monkeypatch):
-    monkeypatch.setattr(database, "PATIENCE_S", 0.4)
+    monkeypatch.setattr(files, "PATIENCE_S", 0.4)
     path = tmp_path / "taupy.db"
     with ProfileDB.open(path, create=True) as db:
         db.connection.execute("PRAGMA cache_size = 10")
