@@ -52,6 +52,7 @@ class _Detail(NamedTuple):
         sentences: findings with their sentence.
         advice: whether these have their advice.
         notes: on the measurement, GPUs and ranks.
+        spaced: whether lines are empty between the parts.
     """
 
     callees: int = 5
@@ -59,6 +60,7 @@ class _Detail(NamedTuple):
     sentences: int = MOST_FINDINGS
     advice: bool = True
     notes: int = 3
+    spaced: bool = True
 
 
 _DETAILS = (
@@ -69,11 +71,12 @@ _DETAILS = (
     _Detail(2, 1, 2, notes=2),
     _Detail(2, 1, 1, notes=1),
     _Detail(1, 1, 1, notes=1),
-    _Detail(0, 1, 1, notes=1),
-    _Detail(0, 0, 1, notes=1),
-    _Detail(0, 0, 1, advice=False, notes=1),
-    _Detail(0, 0, 0, advice=False, notes=1),
-    _Detail(0, 0, 0, advice=False, notes=0),
+    _Detail(1, 1, 1, notes=1, spaced=False),
+    _Detail(0, 1, 1, notes=1, spaced=False),
+    _Detail(0, 0, 1, notes=1, spaced=False),
+    _Detail(0, 0, 1, advice=False, notes=1, spaced=False),
+    _Detail(0, 0, 0, advice=False, notes=1, spaced=False),
+    _Detail(0, 0, 0, advice=False, notes=0, spaced=False),
 )
 """From the most to the least."""
 _ALL = _Detail(1 << 30, 1 << 30, notes=1 << 30)
@@ -112,6 +115,10 @@ class _Screen:
         yield from self._findings()
         yield from self._measured()
         yield from self._next()
+
+    def _space(self) -> Iterator[str]:
+        if self.detail.spaced:
+            yield ""
 
     # --- what ran --------------------------------------------------------------
 
@@ -193,7 +200,7 @@ class _Screen:
         groups = [group for group in self.report.places if _is_shown(group)]
         for group in groups:
             if group.group == MAIN:
-                yield ""
+                yield from self._space()
                 yield from self._wrapped(
                     "Where the time goes  your code, with what libraries and C do for it"
                     if self.width >= 70
@@ -263,13 +270,12 @@ class _Screen:
     def _findings(self) -> Iterator[str]:
         judgement = self.report.judgement
         silent = {abstention.kind for abstention in judgement.abstentions}
+        yield from self._space()
         if judgement.findings:
-            yield ""
             yield from self._wrapped("Findings  seconds are upper bounds")
         else:
             looked = f"no findings: {len(RULES) - len(silent)} rules have looked"
             looked += f", {len(silent)} gave no verdict (-v says why)" if silent else ""
-            yield ""
             yield from self._wrapped(looked)
         shown = judgement.findings if self.verbose else judgement.findings[:MOST_FINDINGS]
         for at, finding in enumerate(shown):
@@ -324,7 +330,7 @@ class _Screen:
         parts += [f"not measured: {', '.join(names)}"] if names else []
         if any(place.hottest for group in report.places for place in group.places):
             parts.append("~ sampled")
-        yield ""
+        yield from self._space()
         yield from self._wrapped("; ".join(parts), "", "  ")
 
     def _next(self) -> Iterator[str]:
