@@ -102,7 +102,7 @@ def package_name(path: str | None, timer: TimerRow) -> str | None:
     file = timer.file or ""
     if not file or file.startswith("<"):
         return None
-    folder = package_of(path, timer) or file.partition("/")[0]
+    folder = package_of(path, timer) or file.partition("/")[0] or file
     return folder.rpartition("/")[2].removesuffix(".py").lstrip("_") or None
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from taupy.answers import places
+from taupy.answers.own_code import kinds
 from taupy.model.profile import Timer
+from taupy.model.rows import TimerRow
 from taupy.pprof.cells import seen_by
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.values import values
@@ -37,6 +39,7 @@ MAIN = own("<module>")
 
 def found(profile, tmp_path):
     """The groups as they are read from a database, checked against those of the profile itself."""
+    tmp_path.mkdir(exist_ok=True)
     path = tmp_path / "t.db"
     with ProfileDB.open(path, create=True) as db:
         add_profile(db, profile)
@@ -354,3 +357,59 @@ def test_people_see_no_column_without_values(tmp_path):
     shown, _ = seen_by(view, "people")
     assert [column.name for column in shown] == ["share_percent", "time_ns", "calls", "place"]
     assert "callee" in [column.name for column in seen_by(view, "machines")[0]]
+
+
+def test_packages_are_named_where_own_code_is_less_than_half(tmp_path):
+    """`pytest` also of `_pytest`; C functions and generated code count for who calls them."""
+    c = Timer("builtins.compile", groups=("PYTHON_C",))
+    made = Timer("__create_fn__.<locals>.__init__", "<string>", 2, path="<string>")
+    runner = call(lib("main", "_pytest/main.py", folder=PACKAGES), 1, 40, [
+        call(lib("fixture", "pytest/fix.py", folder=PACKAGES), 3, 5),
+        call(c, 1, 10), call(made, 2, 4),
+        call(own("test_a", 3, "test_it.py"), 1, 30, [
+            call(lib("loads", "json/__init__.py"), 2, 7),
+        ]),
+        call(imported("numpy"), 1, 20, [call(lib("f", "numpy/f.py", folder=PACKAGES), 1, 9)]),
+    ])  # fmt: skip
+    script = call(Timer("<module>", "/venv/bin/pytest", 1, path="/venv/bin/pytest"), 1, 2, [runner])
+    group = found(profile_of(host(root(script))), tmp_path)["main thread"]
+    assert [tuple(package) for package in group.packages] == [("pytest", 61, 61), ("json", 7, 0)]
+    sums = kinds([group])
+    assert (sums["own"], sums["lib"], sums["import"]) == (30, 61 + 7, 29)
+    mostly_own = root(call(MAIN, 1, 90, [call(lib("f", "lib.py"), 1, 10)]))
+    assert found(profile_of(host(mostly_own)), tmp_path / "b")["main thread"].packages == ()
+
+
+def test_the_callees_of_imports_are_what_the_program_imports(tmp_path):
+    inner = call(imported("numpy.core"), 1, 30)
+    main = call(MAIN, 1, 5, [call(imported("numpy"), 1, 11, [inner]), call(imported("re"), 1, 2)])
+    (place,) = [
+        place
+        for place in found(profile_of(host(root(main))), tmp_path)["main thread"].places
+        if place.kind == "imports"
+    ]
+    assert [(part.timer.short_name, part.ns) for part in place.callees] == [
+        ("import numpy", 41), ("import re", 2),
+    ]  # fmt: skip
+
+
+def test_profiles_of_other_tools_do_not_tell_where_the_standard_library_lies(tmp_path):
+    """A program that another one has started by `-c`, with a data class; as torch.profiler names
+    their files."""
+    main = call(Timer("<module>", "<string>", 1), 1, 3, [
+        call(Timer("run", "train.py", 5), 1, 20, [
+            call(Timer("signature", "inspect.py", 30), 4, 40),
+            call(Timer("__init__", "<string>", 2), 9, 6),
+        ]),
+    ])  # fmt: skip
+    group = found(profile_of(host(root(main))), tmp_path)["main thread"]
+    assert rows(group)[:2] == [
+        ("own", "run (train.py:5)", 66, 1), ("own", "<module> (<string>:1)", 3, 1),
+    ]  # fmt: skip
+    callees = [places.called(part.timer) for part in group.places[0].callees]
+    assert callees == ["signature", "__init__ (generated)"]
+
+
+def test_a_method_that_attrs_has_made_is_named_by_its_class():
+    timer = TimerRow("x", "__eq__", "<attrs generated eq app.models.Point>", 1, "PYTHON")
+    assert places.called(timer) == "Point.__eq__ (generated)"

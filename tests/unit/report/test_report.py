@@ -9,11 +9,13 @@ from dataclasses import replace
 import pytest
 
 from taupy.analysis.findings.limits import MOST_FINDINGS
+from taupy.answers.own_code import own_code
 from taupy.commands import main
 from taupy.model.profile import Timer
+from taupy.model.thread_groups import MAIN
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.writer import add_profile
-from taupy.report import document, screen
+from taupy.report import document, front, screen
 from taupy.report.report import report
 from taupy.units import duration
 from tests.builders import call, host, profile_of
@@ -134,6 +136,26 @@ def test_no_report_is_without_places(training, tmp_path):
             shown in line for line in lines
         )
     assert lines[-1].startswith("next: taupy report 1")
+
+
+@pytest.mark.parametrize("training", gpu_faults.FAULTS[:6])
+def test_the_page_has_the_numbers_of_the_screen(training, tmp_path):
+    with ProfileDB.open(_stored(tmp_path, training())) as db:
+        measured = report(db, db.latest())
+        code = own_code(db, measured.trial.id, measured.places)
+        page = front.overview(db, measured, code, 0)
+    told = document.document(measured)
+    assert page["run_ns"] == told["trial"]["duration_ns"]
+    assert [(band["name"], band["ns"]) for band in page["strip"]] == [
+        (band["name"], round(band["time_ns"])) for band in told["strip"]
+    ]
+    own = [row for row in told["places"] if row["kind"] == "own"]
+    assert [(place["line"], place["ns"]) for place in page["groups"][0]["places"]] == [
+        (row["line"], round(row["time_ns"])) for row in own if row["threads_group"] == MAIN
+    ]
+    for shown, finding in zip(page["findings"], told["findings"], strict=True):
+        assert shown["severity"] == finding["severity"]
+        assert not finding["saved_ns"] or duration(finding["saved_ns"]) in shown["saved"]
 
 
 def test_details_leave_the_screen_before_places_and_findings_do(tmp_path):
