@@ -12,6 +12,7 @@ from array import array
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
+from taupy import units
 from taupy.catalog import gpu_calls
 from taupy.model.gpu import UNCONFIGURED, Activity, ActivityKind, Configuration, Launch
 from taupy.model.profile import ROOT_TIMER, Statistics, Thread, ThreadProfile, Timer, UserEvent
@@ -21,6 +22,9 @@ NOWHERE: Final = -1
 """The code of an unknown launch."""
 
 _NOT_KNOWN: Final = -1
+ALL_STREAMS: Final = "all streams"
+"""The name of a thread for work whose stream is not known."""
+_SHOWN_OVERLAP: Final = 0.01  # of a stream's busy time
 
 DIRECTIONS: Final = {
     "HtoD": "Host to Device",
@@ -199,18 +203,48 @@ def api_timer(name: str) -> Timer:
 
 
 def stream_threads(
-    timers: list[Timer], streams: list[StreamRecords], owner: Callable[[int], Owner]
+    timers: list[Timer],
+    streams: list[StreamRecords],
+    owner: Callable[[int], Owner],
+    notes: list[str],
 ) -> list[ThreadProfile]:
-    """The threads of streams, with all of their records."""
+    """The threads of streams, with all of their records; notes streams whose work overlaps."""
     builder = StreamBuilder(timers)
     stamps = {}
     for stream in streams:
         stream.deliver(builder, owner)
+        notes += _overlaps(stream)
         stamps[stream.thread] = stream.stamps
     threads = builder.threads()
     for thread in threads:
         thread.activities = stamps[thread.thread]
     return threads
+
+
+def _overlaps(stream: StreamRecords) -> Iterator[str]:
+    """A note if the records of a stream, which works on one thing at a time, overlap."""
+    import numpy
+
+    if not len(stream.stamps) or stream.thread.name == ALL_STREAMS:
+        return
+    begin, end = (
+        numpy.frombuffer(column, dtype=numpy.int64)
+        for column in (stream.stamps.start, stream.stamps.end)
+    )
+    order = numpy.argsort(begin, kind="stable")
+    begin, end = begin[order], end[order]
+    until = numpy.maximum.accumulate(end)
+    since = numpy.maximum(begin[1:], until[:-1])
+    busy = int(end[0] - begin[0]) + int(numpy.maximum(end[1:] - since, 0).sum())
+    whole = int((end - begin).sum())
+    if whole - busy > _SHOWN_OVERLAP * busy:
+        at = stream.thread
+        yield (
+            f"{at.name or f'stream {at.native_id}'} of GPU {at.context - 1}: its work overlaps by "
+            f"{units.duration(whole - busy)} and kept it busy for {units.duration(busy)} of "
+            f"{units.duration(whole)}; durations are not all work (completion recorded late, or "
+            "branches of a graph)"
+        )
 
 
 def copy_work(way: str) -> Work:

@@ -50,6 +50,7 @@ def document(report: Report) -> dict[str, Any]:
             for phase in report.phases
         ],
         "gpu_ns": report.gpu_ns,
+        "gpu_busy_ns": report.gpu_busy_ns,
         "gpu_times": [{"why": why, "what": what} for why, what in report.gpu_times],
         "ranks": list(report.ranks),
         "places": [place for group in report.places for place in _places(group)],

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from taupy.analysis.findings import Judgement, judged
 from taupy.analysis.findings.health import remarks
@@ -57,6 +58,8 @@ class Report:
             than a tenth of its time; sampled.
         gpu_times: for each GPU with a trace, why it did not compute all the time, and what to do.
         gpu_ns: time of all GPUs' kernels and copies, added up.
+        gpu_busy_ns: how long each GPU worked, added up over GPUs: what overlaps counts once. Where
+            that is not known, the kernels and copies of a GPU, added up.
         strip: the main thread's time by phase of a training, or else by kind.
         with_c: whether C functions were recorded.
         rest_ns: elapsed time without the main thread's imports and exit.
@@ -82,6 +85,7 @@ class Report:
     runnable_ns: float = 0.0
     gpu_times: Sequence[tuple[str, str]] = ()
     gpu_ns: float = 0.0
+    gpu_busy_ns: float = 0.0
     strip: Sequence[Band] = ()
     with_c: bool = False
     rest_ns: float = 0.0
@@ -141,6 +145,7 @@ def report(db: ProfileDB, trial: TrialRow, selector: str = "", database: str = "
     kinds, steps = _phases(of_findings, first)
     groups = places.of_table(db, trial.id, of_findings.calls.table, of_findings.calls.parent)
     with_c = of_findings.metadata.get("taupy.option.c_calls") == "True"
+    gpu_ns, gpu_busy_ns = _gpu_ns(of_findings)
     return Report(
         trial,
         command=command_line.program(of_findings.metadata.get("Command Line", "")),
@@ -160,7 +165,8 @@ def report(db: ProfileDB, trial: TrialRow, selector: str = "", database: str = "
         cpu_ns=sum(of_findings.cpu_ns.values()) if of_findings.cpu_ns else None,
         runnable_ns=_runnable_ns(of_findings),
         gpu_times=_gpu_times(of_findings),
-        gpu_ns=_gpu_ns(of_findings),
+        gpu_ns=gpu_ns,
+        gpu_busy_ns=gpu_busy_ns,
         strip=strip({phase.kind: phase.ns for phase in kinds}, groups, with_c=with_c),
         with_c=with_c,
         rest_ns=_rest_ns(trial, groups),
@@ -168,11 +174,19 @@ def report(db: ProfileDB, trial: TrialRow, selector: str = "", database: str = "
     )
 
 
-def _gpu_ns(trial: Trial) -> float:
-    question = Question((trial.id,), by=("kind",), values=("exclusive",))
+def _gpu_ns(trial: Trial) -> tuple[float, float]:
+    """The time of all GPUs' kernels and copies, and how long the GPUs were busy."""
+    question = Question((trial.id,), by=("kind", "device"), values=("exclusive",))
     table = trial.ask(question)
-    times = zip(table.row_labels("kind"), table.column("exclusive", "time"), strict=True)
-    return sum(float(ns or 0) for kind, ns in times if kind != "host")
+    rows = zip(*map(table.row_labels, ("kind", "device")), table.column("exclusive", "time"),
+               strict=True)  # fmt: skip
+    whole: dict[Any, float] = {}
+    for kind, device, ns in rows:
+        if kind != "host":
+            whole[device] = whole.get(device, 0.0) + float(ns or 0)
+    union = trial.union_ns() if whole else {}
+    busy = (min(ns, union.get(device, ns)) for device, ns in whole.items())
+    return sum(whole.values()), sum(busy)
 
 
 def _step_ns(trial: Trial) -> tuple[float, float] | None:

@@ -39,6 +39,8 @@ _LEAST = 0.01
 _MUCH = 0.1
 """Share of a place's time from which on a callee is shown, and of imports of the run's."""
 _LEAST_LEGEND = 0.0005
+_LEAST_OVERLAP = 0.01
+"""Share of the work of GPUs that overlaps, from which on their busy time is said."""
 _WAITING = 2
 _CALLEES = 3
 
@@ -164,10 +166,13 @@ class _Screen:
         """What GPUs did; of that which computes least, why, and what to do."""
         report = self.report
         if report.gpu_ns:
-            share = percent(report.gpu_ns / (report.trial.duration_ns or 1))
-            yield from self._wrapped(
-                f"GPU  {duration(report.gpu_ns)} of kernels and copies, {share} of the run"
-            )
+            share = percent(report.gpu_busy_ns / (report.trial.duration_ns or 1))
+            work = f"{duration(report.gpu_ns)} of kernels and copies"
+            if report.gpu_busy_ns < report.gpu_ns * (1 - _LEAST_OVERLAP):
+                busy = duration(report.gpu_busy_ns)
+                yield from self._wrapped(f"GPU  busy for {busy}, {share} of the run, with {work}")
+            else:
+                yield from self._wrapped(f"GPU  {work}, {share} of the run")
         for why, what in report.gpu_times[: 1 if not self.verbose else None]:
             if self.detail.notes:
                 yield from self._wrapped(why, "  ", "    ")

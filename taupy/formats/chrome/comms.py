@@ -2,14 +2,14 @@
 
 `record_param_comms` describes each requested collective; the NCCL kernel with the same
 `External id` gives the time when it ran. Gloo has neither: only a range `gloo:all_reduce` on a
-thread of the backend is known.
+thread of the backend is known, which is then the collective, and no slice of that thread.
 """
 
 from __future__ import annotations
 
 import re
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from taupy.formats.chrome import values
 from taupy.formats.chrome.header import Header
@@ -23,7 +23,7 @@ from taupy.model.streams import Owner
 
 CALL: Final = "record_param_comms"
 _NAME: Final = "Collective name"
-_BACKENDS: Final = ("gloo:", "mpi:", "ucc:")
+BACKENDS: Final = ("gloo:", "mpi:", "ucc:")
 _RANGE: Final = re.compile(r"(gloo|mpi|ucc):(\w+)")
 _STEP: Final = re.compile(r"ProfilerStep#(\d{1,15})")
 _SIZES: Final = {
@@ -33,16 +33,30 @@ _SIZES: Final = {
 _MOST_RANKS: Final = 1 << 20
 
 
+class Range(NamedTuple):
+    """A collective that is known as a slice of a thread of its backend only."""
+
+    pid: Any
+    tid: Any
+    start: int
+    duration: int
+    timer: int
+    operation: str
+
+
 class Comms:
     """The collectives and steps of a trace, while it is read."""
 
     def __init__(self) -> None:
         self._calls: list[tuple[int, int, int | None, dict[str, Any]]] = []
         self._kernels: list[tuple[int, int, int | None, dict[str, Any]]] = []
-        self._ranges: list[tuple[int, int, int | None, str, str]] = []
+        self._ranges: list[Range] = []
         self._steps: dict[ThreadKey, list[tuple[int, int, int]]] = {}
         self.linked: set[int] = set()
         self.notes: list[str] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._ranges)
 
     def host_slice(
         self, key: ThreadKey, name: str, start: int, duration: int, args: dict[str, Any]
@@ -53,14 +67,31 @@ class Comms:
             self._calls.append((start, duration, id, args))
             if id is not None:
                 self.linked.add(id)
-        elif name.startswith("ProfilerStep#"):
-            if match := _STEP.fullmatch(name):
-                self._steps.setdefault(key, []).append((int(match[1]) + 1, start, duration))
-        elif name.startswith(_BACKENDS) and (match := _RANGE.fullmatch(name)):
-            id = values.integer(args.get("External id"))
-            self._ranges.append((start, duration, id, match[1], match[2]))
-            if id is not None:
-                self.linked.add(id)
+        elif name.startswith("ProfilerStep#") and (match := _STEP.fullmatch(name)):
+            self._steps.setdefault(key, []).append((int(match[1]) + 1, start, duration))
+
+    def range(self, event: dict[str, Any], start: int, duration: int, place: int) -> bool:
+        """Keep a host slice with this timer, and return True, if it is a backend's collective."""
+        match = _RANGE.fullmatch(event["name"])
+        what = operation(match[1], match[2]) if match else None
+        if what is None:
+            return False
+        self._ranges.append(Range(event.get("pid"), event.get("tid"), start, duration, place, what))
+        return True
+
+    @property
+    def span(self) -> tuple[int, int] | None:
+        """The first start and the last end of ranges."""
+        ends = [ran.start + ran.duration for ran in self._ranges]
+        return (min(ran.start for ran in self._ranges), max(ends)) if ends else None
+
+    def other_ranges(self) -> list[Range]:
+        """The ranges that are slices of their threads after all, since the trace describes its
+        collectives itself."""
+        if not self._calls and not self._kernels:
+            return []
+        ranges, self._ranges = self._ranges, []
+        return ranges
 
     def kernel(self, start: int, duration: int, args: dict[str, Any]) -> None:
         """Keep GPU work if it is a collective's."""
@@ -86,17 +117,17 @@ class Comms:
     ) -> list[ThreadProfile]:
         """The thread of collectives, numbered after the process's other threads; empty if there are
         no collectives."""
-        calls = self._of_calls(host, header) or self._of_ranges(host, header)
+        calls = self._of_calls(host, header) or self._of_ranges(header)
         home = host.home()
         mine = [
             thread for thread in threads if thread.thread.node == home and not thread.thread.context
         ]
-        if not calls or not mine:
+        if not calls:
             return []
-        place = Thread(
-            home, 0, 1 + max(thread.thread.thread for thread in mine), "host", "collectives"
-        )
-        return [thread_of(calls, place, timers, host.owner, Owner(mine[0].tree, 0))]
+        number = 1 + max((thread.thread.thread for thread in mine), default=-1)
+        place = Thread(home, 0, number, "host", "collectives")
+        otherwise = Owner(mine[0].tree, 0) if mine else None
+        return [thread_of(calls, place, timers, host.owner, otherwise)]
 
     def _of_calls(self, host: Host, header: Header) -> list[Call]:
         ran: dict[int, tuple[int, int]] = {}
@@ -137,7 +168,7 @@ class Comms:
             )
         return calls
 
-    def _of_ranges(self, host: Host, header: Header) -> list[Call]:
+    def _of_ranges(self, header: Header) -> list[Call]:
         """Collectives from Gloo's ranges, which do not name the group: all count as one group's."""
         only = next(iter(header.groups)) if len(header.groups) == 1 else "(unknown)"
         ranks = header.groups.get(only, ())
@@ -148,15 +179,14 @@ class Comms:
                 ranks=spans(ranks),
                 size=len(ranks),
                 number=None,
-                operation=what,
+                operation=ran.operation,
                 bytes=UNKNOWN_BYTES,
-                asked_ns=base + start,
-                begun_ns=base + start,
-                ended_ns=base + start + duration,
-                code=host.operators.get(id or 0, NOWHERE),
+                asked_ns=base + ran.start,
+                begun_ns=base + ran.start,
+                ended_ns=base + ran.start + ran.duration,
+                code=NOWHERE,
             )
-            for start, duration, id, backend, name in self._ranges
-            if (what := operation(backend, name)) is not None
+            for ran in self._ranges
         ]
 
 

@@ -14,6 +14,7 @@ from taupy.formats.chrome import values
 from taupy.formats.chrome.capture import Capture
 from taupy.formats.chrome.header import Header
 from taupy.formats.gpu_records import (
+    ALL_STREAMS,
     NOWHERE,
     StreamRecords,
     Waits,
@@ -209,7 +210,7 @@ class GpuSlices:
             records.add(place, start, start + duration, correlation, moved)
             if has_inputs and code >= 0:
                 host.ran(code, correlation, duration)
-        return stream_threads(timers, list(streams.values()), host.owner)
+        return stream_threads(timers, list(streams.values()), host.owner, self.notes)
 
     def _launcher(self, at: int, host: Host) -> int:
         """The call that launched a slice: by correlation, operator or arrow."""
@@ -330,7 +331,7 @@ class GpuSlices:
             self.used.add((node, device))
             self.streams.append((node, device))
             wide = stream == _ALL_STREAMS
-            name = "all streams" if wide else f"stream {stream}"
+            name = ALL_STREAMS if wide else f"stream {stream}"
             thread = Thread(node, 1 + device, number, "stream", name, 0 if wide else stream)
             streams[node, code] = StreamRecords(thread, base_ns)
         return streams

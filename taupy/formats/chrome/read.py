@@ -17,7 +17,7 @@ from taupy.formats import limits
 from taupy.formats.chrome import python_ids, values
 from taupy.formats.chrome.asynchronous import Asynchronous
 from taupy.formats.chrome.capture import Capture
-from taupy.formats.chrome.comms import Comms
+from taupy.formats.chrome.comms import BACKENDS, Comms
 from taupy.formats.chrome.counters import LAUNCH, KernelCounters
 from taupy.formats.chrome.frames import StackFrames
 from taupy.formats.chrome.gpu import GpuSlices
@@ -67,7 +67,7 @@ class TraceReader:
     def anything(self) -> bool:
         """Whether there was a slice, GPU work or a counter."""
         slices = any(len(thread.start) for thread in self._threads.values())
-        slices = slices or bool(self._asynchronous)
+        slices = slices or bool(self._asynchronous) or bool(self._comms)
         return slices or bool(len(self.gpu)) or bool(self._counters) or bool(self._counted)
 
     def add(self, event: dict[str, Any]) -> None:
@@ -137,6 +137,8 @@ class TraceReader:
             if "Input Dims" in args or "Sequence number" in args or "Input dims" in args:
                 about = self._about(args)
         place = self._place(name, category)
+        if name.startswith(BACKENDS) and self._comms.range(event, start, duration, place):
+            return
         slices = self._append(event, start, duration, place, link, about)
         if slices is not None:
             if python_ids.KEY in args:
@@ -317,6 +319,9 @@ class TraceReader:
         header = describe(events.header, path)
         frames = StackFrames(events.header.get("stackFrames"), self._timer_place)
         slack_ns = 1000 if self._whole_microseconds else 2
+        for ran in self._comms.other_ranges():
+            on = {"pid": ran.pid, "tid": ran.tid}
+            self._append(on, ran.start, ran.duration, ran.timer, -1)
         self._take_asynchronous_slices()
         self._take_device_threads()
         self._leave_out_nobodys_slices()
@@ -345,7 +350,7 @@ class TraceReader:
         metadata = dict(header.metadata)
         if notes:
             metadata[IMPORT_NOTES] = "\n".join(notes)
-        spans = [span for span in (host.span, self.gpu.span) if span is not None]
+        spans = [span for span in (host.span, self.gpu.span, self._comms.span) if span is not None]
         begin = min((begin_ns for begin_ns, _ in spans), default=0)
         end = max((end_ns for _, end_ns in spans), default=0)
         base = header.base_ns

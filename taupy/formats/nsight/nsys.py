@@ -100,7 +100,7 @@ def _profile(path: Path, tables: Tables, progress: Progress) -> Profile:
     hosts.add_inputs()
     threads += comms.threads(hosts, threads, began_ns or 0, notes)
     _read_waits(tables, hosts, notes)
-    threads += stream_threads(hosts.timers, list(streams.values()), hosts.owner)
+    threads += stream_threads(hosts.timers, list(streams.values()), hosts.owner, notes)
     sampled = hosts.sampled_threads()
     if sampled:
         metrics.append(Metric("samples", "sample"))

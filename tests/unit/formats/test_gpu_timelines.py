@@ -254,3 +254,35 @@ def test_allocation_and_loading_of_code_are_found(report, call):
     text = " ".join(report(*events).split())
     assert "idle GPU, up to 80.0 ms, 80 % GPU 0 of node 0 is idle while" in text
     assert f"most of it in {call}" in text
+
+
+def overlapping(stream=3):
+    """Kernels of 100 ms that are all recorded as complete at 400 ms."""
+    return [
+        event
+        for n in range(3)
+        for event in (
+            made.slice_("cuda_runtime", "hipLaunchKernel", n * 100 * MS, n * 100 * MS + 5,
+                        correlation=n),
+            made.kernel("k", n * 100 * MS + 10, 400 * MS + 10, n, stream=stream),
+        )
+    ]  # fmt: skip
+
+
+def test_work_that_overlaps_on_a_stream_is_said_and_counts_once_as_busy(report):
+    text = report(*overlapping())
+    assert "GPU  busy for 400 ms, 100 % of the run, with 900 ms of kernels and copies" in text
+    assert "stream 3 of GPU 0: its work overlaps by 500 ms" in text
+    assert "kept it busy for 400 ms of 900 ms" in " ".join(text.split())
+
+
+def test_streams_that_work_at_the_same_time_do_not_overlap_themselves(report):
+    text = report(
+        *(event for n in range(2) for event in (
+            made.slice_("cuda_runtime", "hipLaunchKernel", n, n + 1, correlation=n),
+            made.kernel("k", 10, 300 * MS + 10, n, stream=n),
+            made.kernel("k", 300 * MS + 9, 400 * MS + 10, n, stream=n),
+        ))
+    )  # fmt: skip
+    assert "GPU  busy for 400 ms, 100 % of the run, with 800 ms of kernels and copies" in text
+    assert "overlaps" not in text

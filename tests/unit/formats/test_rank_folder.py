@@ -146,6 +146,29 @@ def test_gloo_has_ranges_on_threads_of_its_own(tmp_path):
     assert [at - chrome.BASE_NS for at in kept.begun_ns] == [100, 300]
 
 
+def test_collectives_of_gloo_stand_once(tmp_path):
+    """On `collectives`; what else the backend's thread did, sends among it, stays there."""
+    events = [
+        chrome.slice_("cpu_op", "aten::add", 0, 400),
+        *(chrome.slice_("user_annotation", "gloo:all_reduce", at, at + 50, 9) for at in (100, 300)),
+        chrome.slice_("user_annotation", "gloo:send", 200, 230, 9),
+        chrome.slice_("user_annotation", "gloo:broadcast", 500, 590, 9),
+    ]
+    put(tmp_path, "rank1.json", 1, events)
+    (part,) = read(tmp_path)
+    found = {}
+    for measured in part.threads:
+        for timer, calls in zip(measured.tree.timer, measured.tree.calls, strict=True):
+            if part.timers[timer].name.startswith("gloo:"):
+                found[measured.thread.name, part.timers[timer].name] = calls
+    assert found == {
+        ("collectives", "gloo:all_reduce"): 2,
+        ("collectives", "gloo:broadcast"): 1,
+        ("", "gloo:send"): 1,
+    }
+    assert part.duration_ns == 590
+
+
 def test_notes_of_many_files_are_few(tmp_path):
     for rank in range(30):
         instants = [{"ph": "i", "ts": 1, "name": "x", "pid": 1, "tid": 1}] * (rank + 1)
