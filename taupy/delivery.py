@@ -455,12 +455,15 @@ def _is_worth_waiting(database: Path) -> bool:
 
 
 def _has_watch(folder: Folder) -> bool:
-    """Whether a watch is there that will store the run later."""
+    """Whether a watch is there that will store the run later, or is about to begin: what waits for
+    the end of a short program becomes it if the run is still there (`watch/start.py`)."""
     try:
         kept = heartbeat.read(folder)
     except (OSError, values.Damaged):
         return False
-    return kept is not None and bool(process_start(kept[0].pid))
+    if kept is None:
+        return (folder / heartbeat.NAME).exists()
+    return bool(process_start(kept[0].pid))
 
 
 def _stored(
