@@ -71,11 +71,11 @@ def run(args: argparse.Namespace) -> int:
         answer = report(db, trial, name, options.named(args))
     width, height = shutil.get_terminal_size((screen.WIDTH, screen.HEIGHT))
     height = min(height, screen.HEIGHT)
-    terminal.write(
-        document.text(answer)
-        if args.json
-        else screen.text(answer, width, height, verbose=args.verbose)
-    )
+    if args.json:
+        terminal.write(document.text(answer))
+    else:
+        text = screen.text(answer, width, height, verbose=args.verbose)
+        terminal.write(text, screen.painted)
     return 0
 
 

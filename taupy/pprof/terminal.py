@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import IO, Literal
 
@@ -108,9 +108,17 @@ def _write(
     pager.write(_lines(views, form, out, width, color, alone), out)
 
 
-def write(text: str) -> None:
-    """Write plain lines to standard output, escaped."""
-    pager.write(_encodable(iter([guarded(text)]), sys.stdout), sys.stdout)
+def write(text: str, painted: Callable[[str, table.Painter], str] | None = None) -> None:
+    """Write plain lines to standard output, escaped.
+
+    Args:
+        painted: gives the text its colours, where there are any.
+    """
+    paint = _painter() if painted is not None and wants_color(sys.stdout) else None
+    lines = guarded(text)
+    if paint is not None and painted is not None:
+        lines = painted(lines, paint)
+    pager.write(_encodable(iter([lines]), sys.stdout), sys.stdout)
 
 
 def _lines(

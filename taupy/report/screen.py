@@ -17,6 +17,7 @@ from taupy.escaping import visible
 from taupy.model.finding import Finding, Severity
 from taupy.model.rows import TimerRow
 from taupy.model.thread_groups import MAIN
+from taupy.pprof.table import Painter
 from taupy.report.report import Report
 from taupy.report.strip import NO_TRAINING, Band
 from taupy.units import count, duration, several, size
@@ -29,6 +30,14 @@ _GLYPHS: Mapping[str, str] = {
     "checkpoint": "▞", "lib": "▓", "c": "▚", "import": "▒", "wait": "░", "rest": "·", "exit": "·",
 }  # fmt: skip
 _SIGNS: Mapping[Severity, str] = {"large": "▲", "medium": "◆", "small": "●"}
+_COLORS: Mapping[str, str] = {
+    "█": "blue", "▓": "cyan", "▒": "yellow", "░": "bright_black", "▚": "bright_cyan",
+    "▲": "red", "◆": "yellow", "●": "cyan",
+}  # fmt: skip
+_OF_PHASES: Mapping[str, str] = {
+    "█": "green", "▓": "magenta", "▚": "bright_yellow", "▞": "bright_red",
+}  # fmt: skip
+_TITLE = "Where the time goes"
 _BAR = 8
 _NARROW = 66
 """In fewer columns there are no bars."""
@@ -98,6 +107,23 @@ def text(report: Report, width: int = WIDTH, height: int = HEIGHT, *, verbose: b
         if len(lines) <= height:
             break
     return "".join(f"{line}\n" for line in lines)
+
+
+def painted(text: str, paint: Painter) -> str:
+    """The text with colours, none of which says what glyphs and words do not."""
+    strip, title, rest = text.partition(f"\n{_TITLE}")
+    is_training = "▞" in strip or "█ forward" in strip
+    first, space, others = strip.partition("  ")
+    colors = {**_COLORS, **(_OF_PHASES if is_training else {})}
+    return (
+        f"{paint(first, 'bold')}{space}{_in_colors(others, colors, paint)}{title}"
+        f"{_in_colors(rest, _COLORS, paint)}"
+    )
+
+
+def _in_colors(text: str, colors: Mapping[str, str], paint: Painter) -> str:
+    runs = re.compile("|".join(f"{glyph}+" for glyph in colors))
+    return runs.sub(lambda run: paint(run[0], colors[run[0][0]]), text)
 
 
 class _Screen:
@@ -207,9 +233,9 @@ class _Screen:
             if group.group == MAIN:
                 yield from self._space()
                 yield from self._wrapped(
-                    "Where the time goes  your code, with what libraries and C do for it"
+                    f"{_TITLE}  your code, with what libraries and C do for it"
                     if self.width >= 70
-                    else "Where the time goes"
+                    else _TITLE
                 )
                 yield from self._rows(main_places(group, self.verbose), self.detail.callees)
                 yield from self._packages(group)

@@ -69,6 +69,17 @@ def test_the_screen_says_what_ran_where_time_went_and_what_to_do(tmp_path, capsy
     )
 
 
+def test_colours_are_added_to_the_same_text(tmp_path, capsys, monkeypatch):
+    path = _stored(tmp_path, gpu_faults.loader_with_few_workers())
+    plain = _printed(capsys, "--db", path)
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    colored = _printed(capsys, "--db", path)
+    assert re.sub(r"\x1b\[[0-9;]*m", "", colored) == plain
+    assert colored.startswith("\x1b[1m2.30 s\x1b[0m  ")
+    assert "\x1b[31m▲\x1b[0m" in colored and "\x1b[32m██████\x1b[0m" in colored  # red, green
+
+
 def test_verbose_says_everything(tmp_path, capsys):
     path = _stored(tmp_path, gpu_faults.loader_with_few_workers())
     shown = " ".join(_printed(capsys, "--db", path, "-v").split())
