@@ -159,6 +159,7 @@ class _NativePart:
         self.metrics: list[CallMetric] = []
         self.end_ticks = 0
         self.ns_per_tick = 1.0
+        self.traced_until: tuple[int, int] | None = None
 
     def decode(self, clock_now: tuple[int, int] | None) -> Part | None:
         header = self.header
@@ -172,6 +173,8 @@ class _NativePart:
         closed = header.state in (ENDED, EXEC, SNAPSHOT)
         self.end_ticks = header.end_ticks if closed else self.last_ticks(blocks)
         self.ns_per_tick = self.tick(closed, clock_now)
+        self.routines = _Routines(blocks)
+        self.traced_until = _timeline_until(blocks)
         threads = sorted(
             blocks.threads, key=lambda block: (_is_native(block), block.thread, block.start)
         )
@@ -241,7 +244,7 @@ class _NativePart:
             int(own["native_id"]),
             container.text(own["name"].split(b"\0", 1)[0]),
             max(0, int(own["cpu_ns"]) - int(own["cpu_start_ns"])),
-            routine=_behind(-1, _numbers(rows.nodes["key"], blocks)),
+            routine=_behind(-1, self.routines.numbers(rows.nodes["key"])),
             parent=parent,
             calls=_behind(1, rows.nodes["calls"]),
             resumes=_behind(0, rows.nodes["resumes"]),
@@ -393,9 +396,11 @@ class _NativePart:
         self, rows: Rows, block: Block, blocks: Blocks, at_work: list[int], until: int
     ) -> PartSpans | None:
         """The spans of a thread's layers and phases, including open ones, which end with it."""
+        if not blocks.spans[block.thread] and not at_work:
+            return None
         stretches = self.rows(SPAN, blocks.spans[block.thread])
         pieces = [stretch[stretch["node"] != 0] for stretch in stretches]
-        last = self.timeline_until(blocks) or (LARGEST, 0)
+        last = self.traced_until or (LARGEST, 0)
         open_nodes = rows.nodes[np.array(at_work, "i8") - 1]
         is_kept = (open_nodes["flags"] & STAMPED != 0) & (open_nodes["t0"] < last[0])
         began = open_nodes["t0"][is_kept]
@@ -416,11 +421,6 @@ class _NativePart:
         spans.check()
         return spans
 
-    def timeline_until(self, blocks: Blocks) -> tuple[int, int] | None:
-        """When the process stopped keeping spans, in ticks, and why."""
-        noted = [(block.words[3], block.words[4]) for block in blocks.threads if block.words[4]]
-        return min(noted) if noted else None
-
     def usage(self, closed: bool) -> dict[str, str]:
         header = self.header
         if not closed:
@@ -438,7 +438,7 @@ class _NativePart:
     def health(self, blocks: Blocks) -> dict[str, str]:
         header = self.header
         health = {}
-        if until := self.timeline_until(blocks):
+        if until := self.traced_until:
             from taupy.record import part_spans
 
             after_ns = self.moment(until[0]) - header.start_ns
@@ -475,23 +475,35 @@ def _behind(first: int, column: Array) -> Array:
     return whole
 
 
-def _numbers(keys: Array, blocks: Blocks) -> Array:
-    """The routine of each key; an extra routine represents those whose record did not fit."""
-    noted = np.array(sorted(blocks.routine_at), "u8")
-    position = np.array([blocks.routine_at[key] for key in noted.tolist()], "i8")
-    keys = keys & ~np.uint64(4)
-    at = np.searchsorted(noted, keys)
-    if len(noted):
-        at[at == len(noted)] = 0
-        missing = noted[at] != keys
-        numbers = position[at]
-    else:
-        missing = np.ones(len(keys), bool)
-        numbers = np.zeros(len(keys), "i8")
-    if missing.any():
-        numbers[missing] = len(blocks.routines)
-        blocks.routines.append(Routine(UNKNOWN, "", 0, "python", "PYTHON"))
-    return numbers
+class _Routines:
+    """The routines of a part by their keys, in the order of the keys."""
+
+    def __init__(self, blocks: Blocks) -> None:
+        self.routines = blocks.routines
+        self.noted = np.array(sorted(blocks.routine_at), "u8")
+        self.position = np.array([blocks.routine_at[key] for key in self.noted.tolist()], "i8")
+
+    def numbers(self, keys: Array) -> Array:
+        """The routine of each key; an extra routine represents those whose record did not fit."""
+        keys = keys & ~np.uint64(4)
+        at = np.searchsorted(self.noted, keys)
+        if len(self.noted):
+            at[at == len(self.noted)] = 0
+            missing = self.noted[at] != keys
+            numbers = self.position[at]
+        else:
+            missing = np.ones(len(keys), bool)
+            numbers = np.zeros(len(keys), "i8")
+        if missing.any():
+            numbers[missing] = len(self.routines)
+            self.routines.append(Routine(UNKNOWN, "", 0, "python", "PYTHON"))
+        return numbers
+
+
+def _timeline_until(blocks: Blocks) -> tuple[int, int] | None:
+    """When the process stopped keeping spans, in ticks, and why."""
+    noted = [(block.words[3], block.words[4]) for block in blocks.threads if block.words[4]]
+    return min(noted) if noted else None
 
 
 def _is_native(block: Block) -> bool:

@@ -271,8 +271,9 @@ def _threads(
 ) -> HostPlaces:
     """The threads of a process, and the places of its call paths in them."""
     places = HostPlaces(part, [], [])
+    routines = _RoutineTimers.of(timer_of, timers)
     for number, thread in enumerate(part.threads):
-        tree, row_of = _tree(thread, timer_of, timers, settings)
+        tree, row_of = _tree(thread, routines, timers, settings)
         events = [_user_event(sampled, row_of) for sampled in thread.samples]
         if thread.cpu_ns:
             events.append(UserEvent.once("Thread CPU Time", "ns", float(thread.cpu_ns)))
@@ -280,7 +281,7 @@ def _threads(
         where = Thread(node, 0, number, "host", name, thread.native_id)
         measured = ThreadProfile(where, tree, events, steps=_steps(thread, settings))
         if thread.spans is not None:
-            kept = np.array(timer_of)[thread.routine] == np.array(tree.timer)[row_of]
+            kept = routines.timer[thread.routine] == np.array(tree.timer)[row_of]
             measured.activities = thread.spans.activities(row_of, kept)
         places.threads.append(measured)
         places.row_of.append(row_of)
@@ -365,11 +366,33 @@ def _user_event(event: UserEvent, row_of: Column) -> UserEvent:
     return event if event.row is None else replace(event, row=int(row_of[event.row]) or None)
 
 
+@dataclass(frozen=True, slots=True)
+class _RoutineTimers:
+    """The timers of a process's routines, computed once for all its threads.
+
+    Attributes:
+        timer: of each routine; the last entry, at -1, is the root's.
+        ranges: timers of ranges.
+        are_shared: several routines have the same timer.
+    """
+
+    timer: Column
+    ranges: frozenset[int]
+    are_shared: bool
+
+    @classmethod
+    def of(cls, timer_of: list[int], timers: Timers) -> _RoutineTimers:
+        named = set(timer_of)
+        ranges = (at for at in named if not _RANGES.isdisjoint(timers.timers[at].groups))
+        whole = np.array([*timer_of, timers.root], "i8")
+        return cls(whole, frozenset(ranges), len(named) < len(timer_of))
+
+
 def _tree(
-    thread: PartThread, timer_of: list[int], timers: Timers, settings: RunSettings
+    thread: PartThread, routines: _RoutineTimers, timers: Timers, settings: RunSettings
 ) -> tuple[CallTree, Column]:
     """The thread's tree, and for each row of the part, its row in the tree."""
-    rows, row_of = _rows(thread, timer_of, timers, settings)
+    rows, row_of = _rows(thread, routines, timers, settings)
     parent = rows.parent
     tree = CallTree(
         _column(rows.timer),
@@ -399,11 +422,11 @@ def _tree(
 
 
 def _rows(
-    thread: PartThread, timer_of: list[int], timers: Timers, settings: RunSettings
+    thread: PartThread, routines: _RoutineTimers, timers: Timers, settings: RunSettings
 ) -> tuple[Rows, Column]:
     """The thread's call paths by timer, and for each row of the part, its row among them."""
     rows = Rows(
-        timer=np.array([*timer_of, timers.root], "i8")[thread.routine],  # -1: the last entry
+        timer=routines.timer[thread.routine],
         parent=thread.parent,
         calls=thread.calls,
         resumes=thread.resumes,
@@ -413,12 +436,12 @@ def _rows(
     )
     width = len(timers.timers)
     row_of = np.arange(len(rows))
-    named = set(timer_of)
-    ranges = {at for at in named if not _RANGES.isdisjoint(timers.timers[at].groups)}
-    never_called = set(rows.timer[(rows.calls == 0) & (rows.parent >= 0)].tolist())
-    if not never_called.isdisjoint(ranges):
-        rows, row_of = merged_in_order(rows, width, frozenset(ranges))
-    elif ranges or len(named) < len(timer_of):
+    ranges = routines.ranges
+    if ranges and not ranges.isdisjoint(
+        rows.timer[(rows.calls == 0) & (rows.parent >= 0)].tolist()
+    ):
+        rows, row_of = merged_in_order(rows, width, ranges)
+    elif ranges or routines.are_shared:
         rows, row_of = merged(rows, width)
     if settings.fold_libraries:
         rows, went = folded(rows, timers.library)
