@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from hashlib import blake2b
 from itertools import starmap
@@ -46,6 +47,11 @@ def whole(column: array[int]) -> Column:
     import numpy as np
 
     return np.frombuffer(column, "i8")
+
+
+def column(values: Column) -> array[int]:
+    """A NumPy array as a column of the model."""
+    return array("q", values.tobytes())
 
 
 def lawful(tree: CallTree, timers: int) -> bool:
@@ -148,35 +154,65 @@ def flat_rows(tree: CallTree, timers: Sequence[int], on_stream: bool) -> FlatRow
     import numpy as np
 
     keys = np.array(timers, "i8")
-    parent = whole(tree.parent)
-    top = outermost(parent, keys, depths(parent))
+    flat = flat_sums(tree, keys, depths(whole(tree.parent)))
+    if flat is None:
+        return None
+    ran = flat.calls > 0 if on_stream else flat.is_any()
+    return FlatRows(
+        column(keys[flat.first][ran]),
+        calls=column(flat.calls[ran]),
+        subroutines=column(flat.subroutines[ran]),
+        inclusive={name: column(numbers[ran]) for name, numbers in flat.inclusive.items()},
+        exclusive={name: column(numbers[ran]) for name, numbers in flat.exclusive.items()},
+        largest={name: int(numbers.max()) for name, numbers in flat.inclusive.items()},
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class FlatColumns:
+    """Sums by key, in ascending order of the keys.
+
+    Attributes:
+        first: a row of the tree with the key.
+    """
+
+    first: Column
+    calls: Column
+    subroutines: Column
+    inclusive: dict[str, Column]
+    exclusive: dict[str, Column]
+
+    def is_any(self) -> np.ndarray[Any, np.dtype[np.bool_]]:
+        """Whether any number of a key is not 0."""
+        import numpy as np
+
+        numbers = (*self.inclusive.values(), *self.exclusive.values())
+        is_any: np.ndarray[Any, np.dtype[np.bool_]]
+        is_any = np.any((self.calls, self.subroutines, *numbers), axis=0)
+        return is_any
+
+
+def flat_sums(tree: CallTree, keys: Column, depth: Column) -> FlatColumns | None:
+    """Sum a tree by `keys`, which are not negative; None if it is too deep."""
+    import numpy as np
+
+    top = outermost(whole(tree.parent), keys, depth)
     if top is None:
         return None
     order = keys.argsort()
-    starts = np.flatnonzero(np.diff(keys[order], prepend=-1))  # no id is negative
+    starts = np.flatnonzero(np.diff(keys[order], prepend=-1))
 
     def sums(values: Column) -> Column:
-        """The values summed by timer, in the order of timer ids."""
         return np.add.reduceat(values[order], starts)
 
-    calls, subroutines = sums(whole(tree.calls)), sums(whole(tree.subroutines))
-    inclusive = {
-        name: sums(np.where(top, whole(column), 0)) for name, column in tree.inclusive.items()
-    }
-    exclusive = {name: sums(whole(tree.exclusive[name])) for name in tree.inclusive}
-    all_numbers = (calls, subroutines, *inclusive.values(), *exclusive.values())
-    ran = calls > 0 if on_stream else np.any(all_numbers, axis=0)
-
-    def of_timers_that_ran(numbers: Column) -> array[int]:
-        return array("q", numbers[ran].tobytes())
-
-    return FlatRows(
-        of_timers_that_ran(keys[order][starts]),
-        calls=of_timers_that_ran(calls),
-        subroutines=of_timers_that_ran(subroutines),
-        inclusive={name: of_timers_that_ran(numbers) for name, numbers in inclusive.items()},
-        exclusive={name: of_timers_that_ran(numbers) for name, numbers in exclusive.items()},
-        largest={name: int(numbers.max()) for name, numbers in inclusive.items()},
+    return FlatColumns(
+        order[starts],
+        calls=sums(whole(tree.calls)),
+        subroutines=sums(whole(tree.subroutines)),
+        inclusive={
+            name: sums(np.where(top, whole(values), 0)) for name, values in tree.inclusive.items()
+        },
+        exclusive={name: sums(whole(tree.exclusive[name])) for name in tree.inclusive},
     )
 
 

@@ -8,22 +8,32 @@ from __future__ import annotations
 import math
 import sqlite3
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from taupy.model.flat import flat_sums
-from taupy.model.profile import CallTree, ThreadProfile, UserEvent
+from taupy.model.profile import CallTree, Thread, ThreadProfile, UserEvent
 from taupy.profiledb import bulk, columns
 from taupy.profiledb.flat_rows import FlatRows
 from taupy.profiledb.identity import callpath_ids
-from taupy.profiledb.records import add_activities, add_launches, add_samples, add_user_events
+from taupy.profiledb.records import (
+    Key,
+    add_activities,
+    add_launches,
+    add_samples,
+    add_user_events,
+)
 from taupy.profiledb.text import storable
 
 if TYPE_CHECKING:
     from taupy.model.collectives import Collectives, Stretches
+    from taupy.profiledb.columns import Column
 
 OfRows = TypeVar("OfRows", "Collectives", "Stretches")
+_INTO_CALLPATH = "INSERT INTO callpath (id, timer_id, parent_id, depth)"
+_CALLPATH = "(?, ?, ?, ?)"
+_IF_NEW = " ON CONFLICT DO NOTHING"
 _ROWS_A_LEVEL = 50
 """Mean number of rows per level of a tree from which level-wise processing pays off."""
 
@@ -48,7 +58,11 @@ class PreparedThread:
         timer_column = array("q", map(timers.__getitem__, tree.timer))
         is_wide = columns.wide(tree)
         depth = _depth(tree.parent, is_wide)
-        callpaths = _callpaths(tree.parent, timer_column, depth, is_wide)
+        callpaths = (
+            callpaths_of(tree.parent, timer_column, columns.whole(depth))
+            if is_wide
+            else callpath_ids(tree.parent, timer_column)
+        )
         order = columns.ascending(callpaths, is_wide)
         if _repeats(callpaths, order, is_wide):
             tree, moved = _without_duplicate_paths(tree, callpaths)
@@ -78,7 +92,7 @@ class PreparedThread:
 
     def add(self, connection: sqlite3.Connection, trial: int, metrics: dict[str, int]) -> None:
         """Insert the thread's rows; its timers must exist; `metrics` maps names to metric ids."""
-        measured, thread = self.measured, self._add_thread(connection, trial)
+        measured, thread = self.measured, add_thread(connection, trial, self.measured.thread)
         self._add_callpaths(connection)
         self._insert(
             connection,
@@ -94,36 +108,7 @@ class PreparedThread:
             self.flat.counted(),
         )
         self.add_values(connection, trial, thread, metrics)
-        key = trial, thread
-        add_user_events(connection, key, measured.user_events, self.callpaths)
-        add_launches(connection, key, measured.launches, self.callpaths)
-        add_activities(connection, key, measured.activities, self.callpaths)
-        add_samples(connection, key, measured.samples)
-        self._add_what_few_have(connection, key)
-
-    def _add_what_few_have(self, connection: sqlite3.Connection, key: tuple[int, int]) -> None:
-        """Insert what most threads have not; their prompt does not wait for these imports."""
-        measured = self.measured
-        if measured.steps:
-            from taupy.profiledb.steps import add_steps
-
-            for series in measured.steps:
-                add_steps(connection, key, series)
-        if measured.collectives or measured.stretches is not None:
-            from taupy.profiledb.collectives import add_collectives, add_stretches
-
-            for in_communicator in measured.collectives:
-                add_collectives(connection, key, in_communicator, self.callpaths)
-            if measured.stretches is not None:
-                add_stretches(connection, key, measured.stretches, self.callpaths)
-        if measured.inputs:
-            from taupy.profiledb.operator_inputs import add_inputs
-
-            add_inputs(connection, key, measured.inputs, self.callpaths)
-        if measured.lines:
-            from taupy.profiledb.lines import add_lines
-
-            add_lines(connection, key, measured.lines, self.of_profile)
+        add_records(connection, (trial, thread), measured, self.callpaths, self.of_profile)
 
     def add_values(
         self, connection: sqlite3.Connection, trial: int, thread: int, metrics: dict[str, int]
@@ -154,28 +139,18 @@ class PreparedThread:
             )
 
     def _add_callpaths(self, connection: sqlite3.Connection) -> None:
-        insert = "INSERT INTO callpath (id, timer_id, parent_id, depth)"
-        row, ending = "(?, ?, ?, ?)", " ON CONFLICT DO NOTHING"
-        if not self.is_wide:
-            cells = zip(
-                self._sorted(self.callpaths),
-                self._sorted(self.timers),
-                self._parents(),
-                self._sorted(self.depth),
-                strict=True,
-            )
-            bulk.insert(connection, insert, row, cells, ending)
+        if self.is_wide:
+            table = (self.callpaths, self.timers, self.measured.tree.parent, self.depth, self.order)
+            add_callpath_columns(connection, *map(columns.whole, table))
             return
-        ids, parent = columns.whole(self.callpaths), columns.whole(self.measured.tree.parent)
-        order = columns.whole(self.order)
-        is_root = parent[order] < 0
-        roots = (
-            (self.callpaths[at], self.timers[at], None, self.depth[at])
-            for at in order[is_root].tolist()
+        cells = zip(
+            self._sorted(self.callpaths),
+            self._sorted(self.timers),
+            self._parents(),
+            self._sorted(self.depth),
+            strict=True,
         )
-        bulk.insert(connection, insert, row, roots, ending)
-        table = (ids, columns.whole(self.timers), ids[parent], columns.whole(self.depth))
-        bulk.insert_columns(connection, insert, row, table, order[~is_root], ending)
+        bulk.insert(connection, _INTO_CALLPATH, _CALLPATH, cells, _IF_NEW)
 
     def _insert(
         self,
@@ -215,23 +190,88 @@ class PreparedThread:
             above = self.measured.tree.parent[row]
             yield self.callpaths[above] if above >= 0 else None
 
-    def _add_thread(self, connection: sqlite3.Connection, trial: int) -> int:
-        thread = self.measured.thread
-        cursor = connection.execute(
-            "INSERT INTO thread (trial_id, node, context, thread, kind, name, native_id)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?)",
-            (
-                trial,
-                thread.node,
-                thread.context,
-                thread.thread,
-                thread.kind,
-                storable(thread.name),
-                thread.native_id,
-            ),
-        )
-        assert cursor.lastrowid is not None
-        return cursor.lastrowid
+
+def add_callpath_columns(
+    connection: sqlite3.Connection,
+    callpaths: Column,
+    timers: Column,
+    parent: Column,
+    depth: Column,
+    order: Column,
+) -> None:
+    """Insert call paths, given as columns of ids and of the rows of their parents, in the order of
+    `order`."""
+    is_root = parent[order] < 0
+    roots = (
+        (int(callpaths[at]), int(timers[at]), None, int(depth[at]))
+        for at in order[is_root].tolist()
+    )
+    bulk.insert(connection, _INTO_CALLPATH, _CALLPATH, roots, _IF_NEW)
+    table = (callpaths, timers, callpaths[parent], depth)
+    bulk.insert_columns(connection, _INTO_CALLPATH, _CALLPATH, table, order[~is_root], _IF_NEW)
+
+
+def add_thread(connection: sqlite3.Connection, trial: int, thread: Thread) -> int:
+    """Insert a thread; returns its id."""
+    cursor = connection.execute(
+        "INSERT INTO thread (trial_id, node, context, thread, kind, name, native_id)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?)",
+        (
+            trial,
+            thread.node,
+            thread.context,
+            thread.thread,
+            thread.kind,
+            storable(thread.name),
+            thread.native_id,
+        ),
+    )
+    assert cursor.lastrowid is not None
+    return cursor.lastrowid
+
+
+def add_records(
+    connection: sqlite3.Connection,
+    key: Key,
+    measured: ThreadProfile,
+    callpaths: Sequence[int],
+    timers: Sequence[int],
+) -> None:
+    """Insert what a thread has beside its call paths.
+
+    Args:
+        callpaths: the ids of the rows of its tree.
+        timers: the ids of its profile's timers.
+    """
+    if measured.user_events:
+        add_user_events(connection, key, measured.user_events, callpaths)
+    if measured.launches:
+        add_launches(connection, key, measured.launches, callpaths)
+    if measured.activities:  # an iterator is true
+        add_activities(connection, key, measured.activities, callpaths)
+    if measured.samples:
+        add_samples(connection, key, measured.samples)
+    # What most threads have not: their prompt does not wait for these imports.
+    if measured.steps:
+        from taupy.profiledb.steps import add_steps
+
+        for series in measured.steps:
+            add_steps(connection, key, series)
+    if measured.collectives or measured.stretches is not None:
+        from taupy.profiledb.collectives import add_collectives, add_stretches
+
+        for in_communicator in measured.collectives:
+            add_collectives(connection, key, in_communicator, callpaths)
+        if measured.stretches is not None:
+            add_stretches(connection, key, measured.stretches, callpaths)
+    if measured.inputs:
+        from taupy.profiledb.operator_inputs import add_inputs
+
+        add_inputs(connection, key, measured.inputs, callpaths)
+    if measured.lines:
+        from taupy.profiledb.lines import add_lines
+
+        add_lines(connection, key, measured.lines, timers)
 
 
 def thread_ids(connection: sqlite3.Connection, trial: int) -> dict[tuple[int, int, int], int]:
@@ -248,12 +288,12 @@ def _repeats(callpaths: array[int], order: array[int], is_wide: bool) -> bool:
     return len(set(callpaths)) < len(callpaths)
 
 
-def _callpaths(
-    parent: array[int], timers: array[int], depth: array[int], is_wide: bool
-) -> array[int]:
-    if is_wide and max(depth) * _ROWS_A_LEVEL < len(depth):
-        ids = columns.callpath_ids(*map(columns.whole, (parent, timers, depth)))
-        return array("q", ids.tobytes())
+def callpaths_of(parent: array[int], timers: array[int], depth: Column) -> array[int]:
+    """The ids of a large tree's call paths; `depth` is that of its rows."""
+    if int(depth.max()) * _ROWS_A_LEVEL < len(depth):
+        return columns.column(
+            columns.callpath_ids(columns.whole(parent), columns.whole(timers), depth)
+        )
     return callpath_ids(parent, timers)
 
 

@@ -38,10 +38,11 @@ def _add(
     rows: Iterable[Sequence[object]],
     ending: str = "",
 ) -> None:
+    # The key is bound, not written: SQLite compiles one statement for all threads.
     connection.executemany(
         f"INSERT INTO {table} (trial_id, thread_id, {', '.join(columns)})"
-        f" VALUES ({key[0]}, {key[1]}{', ?' * len(columns)}){ending}",
-        rows,
+        f" VALUES (?, ?{', ?' * len(columns)}){ending}",
+        ((*key, *row) for row in rows),
     )
 
 

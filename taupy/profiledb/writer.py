@@ -19,7 +19,7 @@ from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.identity import groups_of, timer_ids
 from taupy.profiledb.layers import add_layers
 from taupy.profiledb.modules import add_modules
-from taupy.profiledb.prepared import PreparedThread
+from taupy.profiledb.prepared_forest import prepared
 from taupy.profiledb.source_texts import add_sources
 from taupy.profiledb.text import all_storable, storable
 
@@ -83,18 +83,20 @@ def add_profile(db: ProfileDB, profile: Profile) -> int:
     if broken:
         profile = invariants.mended(profile)
     timers = timer_ids(profile.timers)
-    prepared = [PreparedThread.of(measured, timers) for measured in profile.threads]
+    ready = list(prepared(profile.threads, timers))
     with db.transaction() as connection:
         trial, new_nodes = _trial(connection, profile)
-        prepared = [thread for thread in prepared if thread.measured.thread.node in new_nodes]
+        if any(measured.thread.node not in new_nodes for measured in profile.threads):
+            new = [thread for thread in profile.threads if thread.thread.node in new_nodes]
+            ready = list(prepared(new, timers))
         _add_metadata(connection, trial, profile, broken, new_nodes)
         settle_exit_code(connection, trial)
         settle_duration(connection, trial)
-        if prepared:
+        if ready:
             add_timers(connection, trial, profile.timers, timers)
             metrics = _metric_ids(connection, profile)
-            for thread in prepared:
-                thread.add(connection, trial, metrics)
+            for threads in ready:
+                threads.add(connection, trial, metrics)
             add_layers(connection, trial, profile.layers, timers, new_nodes)
         for device in profile.devices:
             if device.node in new_nodes:

@@ -9,8 +9,10 @@ from random import Random
 import pytest
 
 from taupy.model import invariants
+from taupy.model.profile import UserEvent
 from taupy.profiledb import columns
 from taupy.profiledb.database import ProfileDB
+from taupy.profiledb.prepared_forest import PreparedForest
 from taupy.profiledb.writer import add_profile
 from tests.builders import wide_profile
 
@@ -65,3 +67,96 @@ def test_a_tree_that_breaks_a_law_is_not_lawful(column):
     changed = tree.inclusive["time"] if column == "inclusive" else getattr(tree, column)
     changed[7] = -2
     assert not columns.lawful(tree, len(profile.timers)) and invariants.check(profile)
+
+
+def small_threads(count: int, rows: int = 40):
+    """A profile whose threads have partly equal call paths, events, and recursion."""
+    profiles = [wide_profile(1 + number % rows, 60, thread=number) for number in range(count)]
+    profile = profiles[0]
+    profile.threads = [measured for other in profiles for measured in other.threads]
+    for number, measured in enumerate(profile.threads):
+        for row in range(len(measured.tree)):
+            measured.tree.timer[row] %= 7 + number % 3
+        if number % 5 == 0:
+            event = UserEvent("bytes", "B", 1, 2.0, 2.0, 2.0, 4.0, row=len(measured.tree) - 1)
+            measured.user_events.append(event)
+    return profile
+
+
+def as_forests(monkeypatch) -> list[int]:
+    """Sizes of the forests that are made."""
+    sizes: list[int] = []
+    prepare = PreparedForest.of
+
+    def of(measured, timers):
+        forest = prepare(measured, timers)
+        sizes.append(len(forest.measured) if forest else 0)
+        return forest
+
+    monkeypatch.setattr(PreparedForest, "of", of)
+    return sizes
+
+
+def distinct(profile):
+    """The profile without rows of equal call paths in a thread, which are processed alone."""
+    for measured in profile.threads:
+        for row in range(1, len(measured.tree)):
+            measured.tree.timer[row] = measured.tree.timer[row] // 2 * 2 + row % 2
+    return profile
+
+
+def test_small_threads_in_one_go_store_what_each_alone_stores(tmp_path, monkeypatch):
+    sizes = as_forests(monkeypatch)
+    everything = (*TABLES, "thread", "user_event_value", "metadata")
+    monkeypatch.setattr("tests.unit.profiledb.test_columns.TABLES", everything)
+    fast = tables(tmp_path / "fast.db", distinct(small_threads(200)))
+    assert sizes == [200]
+    monkeypatch.setattr(columns, "ROWS", 1 << 60)
+    assert tables(tmp_path / "slow.db", distinct(small_threads(200))) == fast
+    assert sizes == [200, 0]
+    assert len(fast["thread"]) == 200 and len(fast["user_event_value"]) == 40
+    assert len(fast["call"]) == sum(1 + number % 40 for number in range(200))
+
+
+def test_threads_that_differ_in_kind_or_metrics_or_repeat_paths_go_alone(tmp_path, monkeypatch):
+    sizes = as_forests(monkeypatch)
+    profile = small_threads(200)  # with equal call paths
+    stream, counted = profile.threads[70], profile.threads[140]
+    stream.thread = replace(stream.thread, kind="stream")
+    for columns_of in (counted.tree.inclusive, counted.tree.exclusive):
+        columns_of["loads"] = columns_of["time"][:]
+    fast = tables(tmp_path / "fast.db", profile)
+    assert sizes == [0, 0, 0]  # before, between and behind the two
+    monkeypatch.setattr("taupy.profiledb.prepared_forest._AT_MOST", 0)
+    assert tables(tmp_path / "slow.db", profile) == fast
+    assert len(sizes) == 3
+
+
+def test_a_node_that_is_stored_already_leaves_the_forest(tmp_path):
+    profile = distinct(small_threads(200))
+    for number, measured in enumerate(profile.threads):
+        measured.thread = replace(measured.thread, node=number % 2)
+    first = replace(profile, threads=[m for m in profile.threads if m.thread.node == 0])
+    with ProfileDB.open(tmp_path / "a.db", create=True) as db:
+        trial = add_profile(db, first)
+        assert add_profile(db, profile) == trial
+        assert db.rows("SELECT node, count(*) FROM thread GROUP BY node") == [(0, 100), (1, 100)]
+    with ProfileDB.open(tmp_path / "b.db", create=True) as db:
+        add_profile(db, profile)
+        again = sorted(db.rows("SELECT callpath_id, calls FROM call"))
+    with ProfileDB.open(tmp_path / "a.db") as db:
+        assert sorted(db.rows("SELECT callpath_id, calls FROM call")) == again
+
+
+def test_many_threads_take_about_the_statements_of_one_with_their_rows(tmp_path):
+    many = small_threads(3_000, 1)
+    for measured in many.threads:
+        measured.user_events.clear()
+    counts = []
+    for number, profile in enumerate((wide_profile(3_000), many)):
+        statements: list[str] = []
+        with ProfileDB.open(tmp_path / f"{number}.db", create=True) as db:
+            db.connection.set_trace_callback(statements.append)
+            add_profile(db, profile)
+        counts.append(sum("INTO thread " not in text for text in statements))
+    assert counts[1] < 2 * counts[0]
