@@ -127,23 +127,34 @@ class Calls:
 
     def outermost(self, matches: Matches) -> list[int]:
         """The rows of these timers that are not below another of them."""
-        chosen = set(self.rows(matches))
-        inside: list[int] = []
+        chosen = self.rows(matches)
+        is_below = dict.fromkeys(chosen, True)  # of a row: whether what it calls is below another
+        outer: list[int] = []
         for row in chosen:
+            climbed: list[int] = []
             above = self.parent[row]
-            while above >= 0 and above not in chosen:
+            while above >= 0 and above not in is_below:
+                climbed.append(above)
                 above = self.parent[above]
-            if above < 0:
-                inside.append(row)
-        return sorted(inside)
+            found = is_below.get(above, False)
+            is_below.update(dict.fromkeys(climbed, found))  # no row is climbed twice
+            if not found:
+                outer.append(row)
+        return outer
 
     def by_thread(self, rows: Iterable[int]) -> dict[ThreadRow, Sum]:
         """Sums of these rows by thread; none of the rows may be below another."""
-        sums: dict[ThreadRow, Sum] = {}
+        rows_of: dict[ThreadRow, list[int]] = {}
         for row in rows:
-            own = Sum(self.inclusive[row], int(self.calls[row]), (row,))
-            sums[self.thread[row]] = sums.get(self.thread[row], Sum()).plus(own)
-        return sums
+            rows_of.setdefault(self.thread[row], []).append(row)
+        return {
+            thread: Sum(
+                sum(self.inclusive[row] for row in mine),
+                sum(int(self.calls[row]) for row in mine),
+                tuple(mine),
+            )
+            for thread, mine in rows_of.items()
+        }
 
     def longest(self, matches: Matches) -> Sum:
         """The sum of the thread in which these timers were active longest: an upper bound of the

@@ -73,6 +73,7 @@ class Trial:
     gpu_times: Callable[[], Mapping[tuple[int, int], GpuTime]] = dict
     is_capture: bool = False
     selector: str = ""
+    _own: dict[TimerRow, bool] = field(default_factory=dict, repr=False)
 
     @cached_property
     def calls(self) -> Calls:
@@ -131,10 +132,12 @@ class Trial:
 
     def is_own(self, timer: TimerRow) -> bool:
         """Whether it is a routine of the program, not of a library."""
-        file = self.paths.get(timer.timer) or timer.file
-        if file is None or file.startswith("<"):
-            return False
-        return not is_library(file, timer.groups)
+        known = self._own.get(timer)
+        if known is None:
+            file = self.paths.get(timer.timer) or timer.file
+            known = file is not None and file[:1] != "<" and not is_library(file, timer.groups)
+            self._own[timer] = known
+        return known
 
     @cached_property
     def _around(self) -> dict[TimerRow, TimerRow]:
