@@ -35,8 +35,9 @@ from taupy.model.question import EVENTS, VALUES, Condition, Question
 from taupy.model.rows import ThreadRow
 from taupy.model.sampled import GROWTH
 from taupy.model.table import Table
-from taupy.network.layers import COUNTED, LACKING, OPERATORS, unknown_because
+from taupy.network.layers import COUNTED, GROUP, LACKING, OPERATORS, unknown_because
 from taupy.pprof.view import Cell, Column, View
+from taupy.profiledb import query
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.layers import facts_of
 from taupy.profiledb.trial_facts import metadata_values
@@ -99,6 +100,8 @@ def question(trial: int, by: str = "layer") -> Question:
 def _of_run(db: ProfileDB, trial: int, options: Options) -> list[View]:
     """One table for each host thread that called layers, by decreasing time in layers; or one for
     each rank that did, by number."""
+    if GROUP not in query.group_names(db, trial):
+        return []
     table = values(db, question(trial, options.by))
     why = ""
     if trial not in metadata_values(db, LACKING):  # which older versions did not store

@@ -27,8 +27,9 @@ from taupy.model.step_times import quantile, step_times
 from taupy.model.table import Table
 from taupy.network import phase_sums
 from taupy.network.phase_sums import NO_PHASE, Sum
-from taupy.network.phases import APART, KINDS
+from taupy.network.phases import APART, KINDS, kind_of
 from taupy.pprof.view import Cell, Column, Kind, View
+from taupy.profiledb import query
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.dimensions import heading
 from taupy.profiledb.steps import steps_of
@@ -71,7 +72,9 @@ def views(db: ProfileDB, trial: int, options: Options) -> list[View]:
             raise Nothing(f"trial {trial} has no steps: see docs/steps.md")
         return [_of_steps(*of_thread, options.whole) for of_thread in series]
     by = "trial" if options.by == "phase" else options.by
-    tables = _of_run(values(db, phase_sums.question(trial, by)), series, by)
+    tables = []
+    if any(map(kind_of, query.group_names(db, trial))):  # else no call path is in a phase
+        tables = _of_run(values(db, phase_sums.question(trial, by)), series, by)
     if not tables:
         raise Nothing(
             f"trial {trial} has no known phases: it imported nothing and trained nothing with "

@@ -15,7 +15,7 @@ from taupy.model.question import Condition, Label, Question
 from taupy.model.rows import TimerRow
 from taupy.model.table import Table
 from taupy.network.phase_paths import Within, phase_in
-from taupy.network.phases import APART, KINDS, STEP
+from taupy.network.phases import APART, KINDS, STEP, kind_of
 
 NO_PHASE = "(no phase)"
 _TREE = ("thread", "callpath", "parent", "timer")
@@ -65,13 +65,17 @@ def row_phases(table: Table, labels: Sequence[Label] | None = None) -> tuple[lis
         labels: of the rows; a phase also begins where another label does.
     """
     groups = [timer.groups for timer in table.labels["timer"]]
+    is_phase = [kind_of(of_timer) is not None for of_timer in groups]
+    phase, begins = [NO_PHASE] * table.size, [False] * table.size
+    if not any(is_phase):
+        return phase, begins
     parent = callpaths.parents(table)
     within: list[Within | None] = [None] * table.size
-    phase, begins = [NO_PHASE] * table.size, [False] * table.size
+    codes = table.codes["timer"]
     for row in preorder(parent):
-        above = parent[row]
+        above, code = parent[row], codes[row]
         around = within[above] if above >= 0 else None
-        within[row] = here = phase_in(around, groups[table.codes["timer"][row]])
+        within[row] = here = phase_in(around, groups[code]) if is_phase[code] else around
         if here is not None:
             phase[row] = here.kind
             begins[row] = around is None or here.kind != around.kind

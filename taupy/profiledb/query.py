@@ -53,6 +53,13 @@ _METADATA = """
 """
 
 
+_GROUP_NAMES = """
+    SELECT DISTINCT timer_group.name
+      FROM trial_timer JOIN timer_group USING (timer_id)
+     WHERE trial_timer.trial_id = ?
+"""
+
+
 class MetadataRow(NamedTuple):
     """One metadata entry of a trial, or of one of its nodes."""
 
@@ -66,6 +73,12 @@ def metrics(db: ProfileDB, trial_id: int) -> list[Metric]:
     """The metrics that any thread of the trial has, `time` first."""
     db.trial(trial_id)
     return [Metric(name, unit) for _, name, unit in db.rows(_METRICS, (trial_id,))]
+
+
+@of_a_sound_file
+def group_names(db: ProfileDB, trial_id: int) -> set[str]:
+    """The groups that any timer of the trial is in."""
+    return {name for (name,) in db.rows(_GROUP_NAMES, (trial_id,))}
 
 
 @of_a_sound_file
