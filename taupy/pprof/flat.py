@@ -67,7 +67,9 @@ def views(
         by_thread[place_of(thread)].append(row)
         by_timer.setdefault(row.timer, []).append(row)
     over = _Over(answer, sum(map(bool, by_thread.values())))
-    spread = {name: over.spread(rows) for name, rows in by_timer.items()}
+    spread: Mapping[str, float] = {}
+    if choice.sort == "stddev":  # which only sorts
+        spread = {name: over.spread(rows) for name, rows in by_timer.items()}
     listed_views: list[View] = []
     for thread in () if choice.summary_only else threads:
         place = place_of(thread)
@@ -75,7 +77,7 @@ def views(
             continue
         if rows := by_thread[place]:
             selected = _on_thread(rows, spread, meant, thread.kind)
-            listed_views.append(_thread_view(thread, selected, answer, choice))
+            listed_views.append(_thread_view(thread, *selected, answer, choice))
         if events and place in events:
             listed_views.append(events[place])
     for title, mine in kinds.items():
@@ -86,10 +88,10 @@ def views(
         if of_kind:
             over_kind = _Over(answer, len(mine))
             selected = _summed(over_kind, of_kind, spread, "total", meant)
-            listed_views.append(_summary_view("total", selected, answer, choice, title))
+            listed_views.append(_summary_view("total", *selected, answer, choice, title))
     for statistic in _summaries(choice, answer, over.threads):
         selected = _summed(over, by_timer, spread, statistic, meant)
-        listed_views.append(_summary_view(statistic, selected, answer, choice))
+        listed_views.append(_summary_view(statistic, *selected, answer, choice))
     return listed_views
 
 
@@ -99,21 +101,19 @@ def _summed(
     spread: Mapping[str, float],
     statistic: Statistic,
     meant: Test | None,
-) -> list[Figures]:
-    """The figures of the chosen routines over threads."""
-    summed = [
-        over.summary(rows, statistic)._replace(stddev=spread[name])
-        for name, rows in by_timer.items()
-    ]
+) -> tuple[list[Figures], float]:
+    """The figures of the chosen routines over threads, and the value of which percentages are
+    shares; 0 if there are none."""
+    summed = [over.summary(rows, statistic) for rows in by_timer.values()]
     whole = max((timer_figures.inclusive or 0 for timer_figures in summed), default=0)
-    shares = statistic != "stddev"
-    return [
-        timer_figures._replace(
-            percent=figures.share(timer_figures.inclusive, whole) if shares else None
-        )
-        for timer_figures in summed
-        if meant is None or meant(timer_figures)
-    ]
+    return _chosen(summed, spread, meant), 0 if statistic == "stddev" else whole
+
+
+def _chosen(
+    rows: Sequence[Figures], spread: Mapping[str, float], meant: Test | None
+) -> list[Figures]:
+    chosen = [row for row in rows if meant is None or meant(row)]
+    return [row._replace(stddev=spread[row.timer]) for row in chosen] if spread else chosen
 
 
 def thread_title(thread: ThreadRow, metric: Metric) -> str:
@@ -143,25 +143,25 @@ def names(timers: Iterable[Named], meant: Test | None) -> View:
 
 def _on_thread(
     rows: Sequence[Figures], spread: Mapping[str, float], meant: Test | None, kind: str
-) -> list[Figures]:
+) -> tuple[list[Figures], float]:
     whole = max((figures.sortable(row.inclusive) for row in rows), default=0)
     if kind == "stream":  # a stream has no root row with its total
         whole = max(whole, sum(figures.sortable(row.exclusive) for row in rows))
-    return [
-        row._replace(percent=figures.share(row.inclusive, whole), stddev=spread[row.timer])
-        for row in rows
-        if meant is None or meant(row)
-    ]
+    return _chosen(rows, spread, meant), whole
 
 
 def _thread_view(
-    thread: ThreadRow, listed: Sequence[Figures], answer: Answer, choice: FlatOptions
+    thread: ThreadRow,
+    listed: Sequence[Figures],
+    whole: float,
+    answer: Answer,
+    choice: FlatOptions,
 ) -> View:
     prefix = ("thread", *place_of(thread), thread.name)
     return View(
         thread_title(thread, answer.metric),
         _columns(answer.metric, choice, "int"),
-        _cells(prefix, listed, answer, choice),
+        _cells(prefix, listed, whole, answer, choice),
     )
 
 
@@ -285,17 +285,18 @@ _STATISTICS: dict[Statistic, Callable[[Sequence[float], int], float]] = {
 def _summary_view(
     statistic: Statistic,
     listed: Sequence[Figures],
+    whole: float,
     answer: Answer,
     choice: FlatOptions,
     kind: str | None = None,
 ) -> View:
     """The figures over all threads, or over those of a kind."""
-    whole = statistic in ("total", "min", "max")
+    is_whole = statistic in ("total", "min", "max")
     sums = statistic in ("total", "mean")
     return View(
         f"{kind or f'FUNCTION SUMMARY ({statistic})'}:" + metric_remark(answer.metric),
-        _columns(answer.metric, choice, "int" if whole else "float"),
-        _cells((statistic, None, None, None, kind), listed, answer, choice, sums),
+        _columns(answer.metric, choice, "int" if is_whole else "float"),
+        _cells((statistic, None, None, None, kind), listed, whole, answer, choice, sums),
     )
 
 
@@ -307,11 +308,18 @@ def _columns(metric: Metric, choice: FlatOptions, counts: Kind) -> list[Column]:
 def _cells(
     prefix: tuple[Cell, ...],
     listed: Sequence[Figures],
+    whole: float,
     answer: Answer,
     choice: FlatOptions,
     sums: bool = True,
 ) -> list[tuple[Cell, ...]]:
-    """The rows of a table; there is no row of others if values cannot be added (not `sums`)."""
+    """The rows of a table; there is no row of others if values cannot be added (not `sums`).
+
+    Args:
+        whole: the value of which percentages are shares.
+    """
     chosen = figures.ordered(listed, choice)
     chosen = figures.limited(chosen, choice.limit, answer) if sums else chosen[: choice.limit]
-    return [prefix + figures.value_cells(row) + figures.name_cells(row) for row in chosen]
+    # Only of the rows that are shown: there may be hundreds of thousands of others.
+    shown = (row._replace(percent=figures.share(row.inclusive, whole)) for row in chosen)
+    return [prefix + figures.value_cells(row) + figures.name_cells(row) for row in shown]
