@@ -303,7 +303,9 @@ class _NativePart:
         cursor = int(own["cursor"])
         if cursor == rows.root + HIDDEN_BYTES:
             cursor = int(own["hidden"]["parent"])
-        at = (self.row_at(rows, cursor) or 0) if cursor else 0
+        at = 0
+        if cursor and cursor != rows.root:  # the thread had not returned from all its calls
+            at = self.row_at(rows, cursor) or 0
         open_rows = []
         while at > 0:
             entered = int(rows.nodes["t0"][at - 1])

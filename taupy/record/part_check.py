@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from taupy.errors import FormatError
-from taupy.record.part_data import (
-    Part,
-)
+from taupy.record.part_data import Column, Part
 
 LARGEST = (1 << 62) - 1
 
@@ -24,18 +24,8 @@ def check(part: Part) -> None:
         columns += thread.metrics.values()
         if not rows or any(len(column) != rows for column in (thread.parent, *columns)):
             raise FormatError(f"{part.name} is damaged: its columns differ in length")
-        # Sums over rows are stored, and must fit as well.
-        # Times slightly below 0 are no reason to reject a whole profile: the plain engine produced
-        # them when a signal handler, a fork or a greenlet's switch came between two readings.
-        if min(thread.calls.min(), thread.resumes.min()) < 0 or any(
-            column.min() < -LARGEST or abs(column.sum(dtype=float)) > LARGEST for column in columns
-        ):
+        if any(_are_impossible(column, [0]) for column in columns[3:]):
             raise FormatError(f"{part.name} is damaged: impossible counts or times")
-        if not -1 <= thread.routine.min() <= thread.routine.max() < len(part.routines):
-            raise FormatError(f"{part.name} is damaged: a call path without a routine")
-        parent = thread.parent
-        if parent[0] != -1 or (parent[1:] < 0).any() or (parent >= np.arange(rows)).any():
-            raise FormatError(f"{part.name} is damaged: a call path precedes its parent")
         if not 0 <= thread.cpu_ns <= LARGEST:
             raise FormatError(f"{part.name} is damaged: an impossible CPU time")
         if any(not 0 < row < rows or not 0 <= at <= LARGEST for row, at in thread.open):
@@ -46,8 +36,43 @@ def check(part: Part) -> None:
                 raise FormatError(f"{part.name} is damaged: an impossible user event")
             if sampled.row is not None and not 0 <= sampled.row < rows:
                 raise FormatError(f"{part.name} is damaged: a user event without a call path")
+    if part.threads:
+        _check_trees(part)
     moments = (part.start_ns, part.end_ns, part.started_at * 1e9)
     if any(not 0 <= moment <= LARGEST for moment in moments):
         raise FormatError(f"{part.name} is damaged: an impossible time")
     if any(abs(routine.line) > LARGEST for routine in part.routines):
         raise FormatError(f"{part.name} is damaged: an impossible line")
+
+
+def _check_trees(part: Part) -> None:
+    """Check the call paths of all threads in one go: there may be thousands of small ones."""
+    threads = part.threads
+    sizes = np.array([len(thread.routine) for thread in threads])
+    first = np.cumsum(sizes) - sizes
+    calls, resumes, inclusive, routine, parent = (
+        np.concatenate([getattr(thread, name) for thread in threads])
+        for name in ("calls", "resumes", "inclusive", "routine", "parent")
+    )
+    if min(calls.min(), resumes.min()) < 0 or any(
+        _are_impossible(column, first) for column in (calls, resumes, inclusive)
+    ):
+        raise FormatError(f"{part.name} is damaged: impossible counts or times")
+    if not -1 <= routine.min() <= routine.max() < len(part.routines):
+        raise FormatError(f"{part.name} is damaged: a call path without a routine")
+    row = np.arange(len(parent)) - np.repeat(first, sizes)
+    if (parent[first] != -1).any() or ((parent < 0) != (row == 0)).any() or (parent >= row).any():
+        raise FormatError(f"{part.name} is damaged: a call path precedes its parent")
+
+
+def _are_impossible(column: Column, first: Sequence[int]) -> bool:
+    """Whether numbers, or their sum over a thread, which is stored as well, do not fit.
+
+    Times slightly below 0 are no reason to reject a whole profile: the plain engine produced them
+    when a signal handler, a fork or a greenlet's switch came between two readings.
+
+    Args:
+        first: the first row of each thread.
+    """
+    sums = np.add.reduceat(column, first, dtype=float)
+    return bool(column.min() < -LARGEST or (np.abs(sums) > LARGEST).any())
