@@ -20,6 +20,7 @@ SOURCES = sorted(path for folder in FOLDERS for path in (ROOT / folder).rglob("*
 
 SMALL = {
     "benchmarks/bias.py": ("--rounds", "1"),
+    "benchmarks/calls.py": (),
     "benchmarks/compare.py": ("--trials", "4", "--threads", "1", "--paths", "40", "--rounds", "1"),
     "benchmarks/counters.py": (),
     "benchmarks/extremes.py": ("--quick", "--only", "deep recursion"),

@@ -8,6 +8,8 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -443,16 +445,31 @@ def test_a_notebook_shows_the_page(browser, pages, tmp_path):
     assert page.evaluate("location.hash") == "#x" and said == []
 
 
+@pytest.fixture(scope="module")
+def digits(pages):
+    """The page of a run of examples/mnist.py, whose screen the README shows, in the same folder."""
+    script = Path(__file__).parents[2] / "examples/mnist.py"
+    line = [sys.executable, "-m", "taupy", "run", "--db", pages / "digits.db", script]
+    subprocess.run(
+        [*line, "--epochs", "40"],
+        env={**os.environ, "OPENBLAS_NUM_THREADS": "1"}, check=True, stdout=subprocess.DEVNULL,
+    )  # fmt: skip
+    done = taupy("report", "-o", pages / "digits.html", "--db", pages / "digits.db")
+    assert done.returncode == 0, done.stderr
+
+
 PICTURES = {
+    "report-overview": ("digits", "tab=overview", {"width": 1100, "height": 640}),
+    "report-source": ("digits", "tab=source&line=34", {"width": 1100, "height": 560}),
     "report-flame": ("one", "tab=flame", {"width": 1400, "height": 330}),
     "report-compared": ("compared", "tab=flame", {"width": 1400, "height": 330}),
     "report-ranks": ("ranks", "tab=ranks&heat=own", {"width": 1400, "height": 480}),
-    "report-timeline": ("traced", "tab=timeline", {"width": 1400, "height": 310}),
+    "report-timeline": ("traced", "tab=timeline&from=0&to=60000000", {"width": 1400, "height": 310}),
 }
 
 
 @pytest.mark.parametrize("picture", PICTURES)
-def test_pictures_of_the_docs(opened, picture, request, tmp_path):
+def test_pictures_of_the_docs(opened, digits, picture, request, tmp_path):
     if request.node.callspec.params["browser"] != "chromium":
         pytest.skip("one browser makes the pictures")
     name, hash, viewport = PICTURES[picture]
