@@ -110,7 +110,8 @@ def count_until(part: Part, until_ns: int) -> None:
     part.end_ns = until_ns
     for thread in part.threads:
         if not (thread.ended or thread.native):
-            thread.inclusive[[0, *(row for row, _ in thread.open)]] += more
+            for row in {0, *(row for row, _ in thread.open)}:
+                thread.inclusive[row] += more
             if thread.spans is not None:
                 thread.spans.late_ns += more
 

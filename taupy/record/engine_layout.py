@@ -82,9 +82,6 @@ COMMUNICATOR = np.dtype(
 )
 """A process group (`_native/collectives.h`)."""
 
-OPERATION_BYTES = 64
-"""Size of an operation's name."""
-
 COLLECTIVE = np.dtype(
     [
         ("is_used", "<u4"),

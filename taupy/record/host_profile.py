@@ -13,18 +13,14 @@ from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from taupy.instrument.runfolder import RunSettings
 from taupy.model import job
-from taupy.model.metric import CPU_TIME
 from taupy.model.names import CELL, LIBRARY, in_packages, is_library, one_name
 from taupy.model.profile import (
     ROOT_TIMER,
     TIME,
-    CallTree,
     LayerFacts,
     Metric,
     Profile,
@@ -38,22 +34,13 @@ from taupy.model.sampled import RESIDENT
 from taupy.model.streams import HostPath, merged_events
 from taupy.network import layers
 from taupy.network.phases import group_of
-from taupy.record import endings, host_health
+from taupy.record import endings, host_health, small_tree
 from taupy.record.host_health import HEALTH
-from taupy.record.part_data import Column, Part, PartThread, Routine
-from taupy.record.rows import (
-    Rows,
-    folded,
-    merged,
-    merged_in_order,
-    sums_below,
-    totals,
-    whole_and_own,
-    whole_and_own_where_counted,
-)
+from taupy.record.part_data import Part, PartThread, Routine
+from taupy.record.small_tree import COMPENSATED
 
-COMPENSATED = Metric("time_compensated", "ns")
-_RANGES = frozenset({"NVTX", "RECORD_FUNCTION"})  # phases that may continue elsewhere
+if TYPE_CHECKING:
+    from taupy.record.wide_tree import RoutineTimers
 
 
 class FileNames:
@@ -190,7 +177,7 @@ class HostPlaces:
 
     part: Part
     threads: list[ThreadProfile]
-    row_of: list[Column]
+    row_of: list[Sequence[int]]
 
     def find(self, address: int) -> HostPath | None:
         """As `FindPath`."""
@@ -271,18 +258,26 @@ def _threads(
 ) -> HostPlaces:
     """The threads of a process, and the places of its call paths in them."""
     places = HostPlaces(part, [], [])
-    routines = _RoutineTimers.of(timer_of, timers)
+    is_plain = small_tree.is_plain(timer_of, timers.timers, settings)
+    routines: RoutineTimers | None = None
     for number, thread in enumerate(part.threads):
-        tree, row_of = _tree(thread, routines, timers, settings)
+        row_of: Sequence[int]
+        if is_plain and isinstance(thread.routine, array):
+            tree = small_tree.tree(thread, timer_of, timers.root)
+            row_of = range(len(thread.routine))
+        else:
+            from taupy.record import wide_tree  # imports NumPy, for which the prompt would wait
+
+            routines = routines or wide_tree.RoutineTimers.of(timer_of, timers)
+            tree, row_of = wide_tree.tree(thread, routines, timers, settings)
         events = [_user_event(sampled, row_of) for sampled in thread.samples]
         if thread.cpu_ns:
             events.append(UserEvent.once("Thread CPU Time", "ns", float(thread.cpu_ns)))
         name = _thread_name(settings, part, number, thread.name)
         where = Thread(node, 0, number, "host", name, thread.native_id)
         measured = ThreadProfile(where, tree, events, steps=_steps(thread, settings))
-        if thread.spans is not None:
-            kept = routines.timer[thread.routine] == np.array(tree.timer)[row_of]
-            measured.activities = thread.spans.activities(row_of, kept)
+        if thread.spans is not None and routines is not None:
+            measured.activities = wide_tree.activities(thread, thread.spans, routines, tree, row_of)
         places.threads.append(measured)
         places.row_of.append(row_of)
     _resident_once(places.threads)
@@ -362,119 +357,8 @@ def _exit_code(part: Part) -> int | None:
     return endings.exit_code(part.ending) if part.exit_status is None else part.exit_status
 
 
-def _user_event(event: UserEvent, row_of: Column) -> UserEvent:
+def _user_event(event: UserEvent, row_of: Sequence[int]) -> UserEvent:
     return event if event.row is None else replace(event, row=int(row_of[event.row]) or None)
-
-
-@dataclass(frozen=True, slots=True)
-class _RoutineTimers:
-    """The timers of a process's routines, computed once for all its threads.
-
-    Attributes:
-        timer: of each routine; the last entry, at -1, is the root's.
-        ranges: timers of ranges.
-        are_shared: several routines have the same timer.
-    """
-
-    timer: Column
-    ranges: frozenset[int]
-    are_shared: bool
-
-    @classmethod
-    def of(cls, timer_of: list[int], timers: Timers) -> _RoutineTimers:
-        named = set(timer_of)
-        ranges = (at for at in named if not _RANGES.isdisjoint(timers.timers[at].groups))
-        whole = np.array([*timer_of, timers.root], "i8")
-        return cls(whole, frozenset(ranges), len(named) < len(timer_of))
-
-
-def _tree(
-    thread: PartThread, routines: _RoutineTimers, timers: Timers, settings: RunSettings
-) -> tuple[CallTree, Column]:
-    """The thread's tree, and for each row of the part, its row in the tree."""
-    rows, row_of = _rows(thread, routines, timers, settings)
-    parent = rows.parent
-    tree = CallTree(
-        _column(rows.timer),
-        _column(parent),
-        _column(rows.calls),
-        _column(sums_below(rows.calls, parent)),
-    )
-    everywhere = {metric.name for metric in thread.metrics if metric.at_calls}
-    for name, column in rows.further.items():
-        pair: tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]
-        if name == CPU_TIME.name:
-            column[0] = thread.cpu_ns
-        if rows.counted is not None and name not in everywhere:
-            pair = whole_and_own_where_counted(column, parent, rows.counted)
-        else:
-            pair = whole_and_own(column, parent)
-        tree.inclusive[name], tree.exclusive[name] = map(_column, pair)
-    if thread.native:  # the time by routine is unknown
-        return tree, row_of
-    whole, own = whole_and_own(rows.inclusive, parent)
-    tree.inclusive["time"], tree.exclusive["time"] = _column(whole), _column(own)
-    if settings.compensate and settings.overhead:
-        own = _compensated(rows, own, settings.overhead)
-        tree.inclusive[COMPENSATED.name] = _column(totals(own, parent))
-        tree.exclusive[COMPENSATED.name] = _column(own)
-    return tree, row_of
-
-
-def _rows(
-    thread: PartThread, routines: _RoutineTimers, timers: Timers, settings: RunSettings
-) -> tuple[Rows, Column]:
-    """The thread's call paths by timer, and for each row of the part, its row among them."""
-    rows = Rows(
-        timer=routines.timer[thread.routine],
-        parent=thread.parent,
-        calls=thread.calls,
-        resumes=thread.resumes,
-        inclusive=thread.inclusive,
-        further=_further(thread, settings),
-        counted=thread.counted,
-    )
-    width = len(timers.timers)
-    row_of = np.arange(len(rows))
-    ranges = routines.ranges
-    if ranges and not ranges.isdisjoint(
-        rows.timer[(rows.calls == 0) & (rows.parent >= 0)].tolist()
-    ):
-        rows, row_of = merged_in_order(rows, width, ranges)
-    elif ranges or routines.are_shared:
-        rows, row_of = merged(rows, width)
-    if settings.fold_libraries:
-        rows, went = folded(rows, timers.library)
-        rows, again = merged(rows, width)
-        row_of = again[went[row_of]]
-    return rows, row_of
-
-
-def _column(values: np.ndarray[Any, Any]) -> array[Any]:
-    """A column of the model."""
-    column: array[Any] = array("d" if values.dtype.kind == "f" else "q")
-    column.frombytes(values.tobytes())
-    return column
-
-
-def _compensated(rows: Rows, exclusive: Column, overhead: dict[str, float]) -> Column:
-    """Exclusive times minus the overhead of measuring."""
-    inner = overhead["inner_ns"]
-    outer = max(0.0, overhead["call_ns"] - inner)
-    entries = rows.calls + rows.resumes
-    own = exclusive - inner * entries - outer * sums_below(entries, rows.parent)
-    compensated: Column = np.maximum(np.rint(own), 0).astype("i8")
-    compensated[0] = exclusive[0]
-    return compensated
-
-
-def _further(thread: PartThread, settings: RunSettings) -> dict[str, Column]:
-    """The thread's columns other than time, without unreliable counters."""
-    further = {metric.name: column for metric, column in thread.metrics.items()}
-    if thread.refused is None:
-        names = [name for name, _ in settings.engine_options.get("counter_metrics", ())]
-        further.update(zip(names, thread.counters, strict=False))
-    return further
 
 
 def assign_nodes(

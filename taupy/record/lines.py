@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from hashlib import blake2b
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -23,7 +24,6 @@ from taupy.model.rows import TimerRow
 from taupy.model.source_text import decoded, read
 from taupy.record.host_profile import FileNames, HostPlaces
 from taupy.record.line_table import Position, positions
-from taupy.record.part_data import Column
 from taupy.record.source_files import own_codes
 from taupy.state import lines
 from taupy.state.folder import Folder
@@ -32,6 +32,9 @@ from taupy.state.values import Damaged
 from taupy.units import count, duration, several
 from taupy.watch.own_files import OwnFiles
 from taupy.watch.part_threads import identity
+
+if TYPE_CHECKING:
+    from taupy.record.part_data import Column
 
 FACT = "taupy.lines"
 """Metadata that tell how often the watch has looked at lines, or why it has not."""

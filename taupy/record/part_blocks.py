@@ -1,6 +1,6 @@
-"""The blocks of a part mapped by the compiled engine: their kinds, and call paths.
+"""The blocks of a part mapped by the compiled engine, by kind.
 
-`host_part.py` turns them into threads. Offsets and sizes are those of `_native/part.h`.
+`native_part.py` turns them into threads. Offsets and sizes are those of `_native/part.h`.
 """
 
 from __future__ import annotations
@@ -8,23 +8,7 @@ from __future__ import annotations
 import struct
 from collections import defaultdict
 from dataclasses import dataclass, field
-from typing import Any
 
-import numpy as np
-
-from taupy.errors import FormatError
-from taupy.record.engine_layout import (
-    COLLECTIVE,
-    COLLECTIVE_SUM,
-    COMMUNICATOR,
-    LAYER,
-    OPERATION_BYTES,
-    SPAN,
-    STEP,
-    STRETCH,
-    Array,
-)
-from taupy.record.engine_layout import THREAD as THREAD_LAYOUT
 from taupy.record.part_data import Routine
 from taupy.state.container import Block, Container, Layout
 
@@ -35,25 +19,20 @@ _ROUTINE = struct.Struct("<QIIqQQQ")
 NODES, THREAD, ROUTINE, METADATA, EVENT, SAMPLES, STEPS, STEP_VALUE = range(1, 9)
 COMMUNICATORS, OPERATIONS, COLLECTIVES, COLLECTIVE_SUMS, LAYERS, SPANS, STRETCHES = range(10, 17)
 KIND_NAMES = ("python", "c", "timer")
+OPERATION_BYTES = 64
+"""Size of the name of a collective operation."""
 LAYOUT = Layout(
     b"TAUPYPRT",
     5,
     "part of a run",
     {
-        **{
-            THREAD: THREAD_LAYOUT.itemsize,
-            ROUTINE: _ROUTINE.size,
-            METADATA: 16,
-            EVENT: 24,
-            SAMPLES: 64,
-        },
-        **{STEPS: STEP.itemsize, STEP_VALUE: 16, LAYERS: LAYER.itemsize, SPANS: SPAN.itemsize},
-        **{COMMUNICATORS: COMMUNICATOR.itemsize, OPERATIONS: OPERATION_BYTES},
-        **{COLLECTIVES: COLLECTIVE.itemsize, COLLECTIVE_SUMS: COLLECTIVE_SUM.itemsize},
-        **{STRETCHES: STRETCH.itemsize},
+        # Sizes of the structures in `engine_layout.py`, which needs NumPy; a test compares them.
+        **{THREAD: 392, ROUTINE: _ROUTINE.size, METADATA: 16, EVENT: 24, SAMPLES: 64},
+        **{STEPS: 496, STEP_VALUE: 16, LAYERS: 936, SPANS: 24},
+        **{COMMUNICATORS: 256, OPERATIONS: OPERATION_BYTES, COLLECTIVES: 64},
+        **{COLLECTIVE_SUMS: 64, STRETCHES: 192},
     },
 )
-_NOWHERE = 1 << 60
 
 
 @dataclass(slots=True)
@@ -117,49 +96,3 @@ class Blocks:
             self.routine_at[key] = len(self.routines)
             kind = KIND_NAMES[what] if what < len(KIND_NAMES) else "python"
             self.routines.append(Routine(name, file, line, kind, group, bool(flags & THROTTLED)))
-
-
-@dataclass(slots=True)
-class Rows:
-    """The call paths of one thread as stored in the file, and the address of each row."""
-
-    name: str  # of the part
-    nodes: Array  # of NODE or MEASURED_NODE: rows from 1 on; row 0 is the root
-    root: int  # its address
-    stretches: list[tuple[int, int, int]]  # address, first row, number of rows
-    address: Array  # of each stretch, ascending; the first stretch has no rows
-    first: Array  # first row of each stretch
-
-    @classmethod
-    def of(cls, file: Container, root: int, blocks: list[Block], layout: np.dtype[Any]) -> Rows:
-        pieces, stretches, row = [], [], 1
-        for block in blocks:
-            count = (block.end - block.start) // layout.itemsize
-            nodes = np.frombuffer(file.data, layout, count, block.start)
-            free = np.flatnonzero(nodes["key"] == 0)
-            pieces.append(nodes[: free[0]] if len(free) else nodes)
-            stretches.append((file.address_of(block.start), row, len(pieces[-1])))
-            row += len(pieces[-1])
-        nodes = np.concatenate(pieces) if pieces else np.empty(0, layout)
-        in_order = sorted(stretches)  # chunks may lie in any order in memory
-        address = np.array([0, *(address for address, _, _ in in_order)], "u8")
-        first = np.array([-_NOWHERE, *(row for _, row, _ in in_order)], "i8")
-        return cls(file.name, nodes, root, stretches, address, first)
-
-    def at(self, addresses: Array) -> Array:
-        """The rows of the call paths at these addresses.
-
-        Raises:
-            FormatError: an address holds no call path.
-        """
-        rows = self.find(addresses)
-        if (rows < 0).any():
-            raise FormatError(f"{self.name}: a call path has no parent in its thread")
-        return rows
-
-    def find(self, addresses: Array) -> Array:
-        """Like `at`, but negative for addresses without a call path."""
-        stretch = np.searchsorted(self.address, addresses, "right") - 1
-        behind = (addresses - self.address[stretch]) // np.uint64(self.nodes.itemsize)
-        rows = np.where(addresses == self.root, 0, self.first[stretch] + behind.astype("i8"))
-        return np.where(rows > len(self.nodes), -1, rows)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Sequence
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from taupy.errors import FormatError
-from taupy.record.part_data import Column, Part
+from taupy.record.part_data import Part, PartThread
+
+if TYPE_CHECKING:
+    from taupy.record.part_data import Column
 
 LARGEST = (1 << 62) - 1
 
@@ -24,8 +27,10 @@ def check(part: Part) -> None:
         columns += thread.metrics.values()
         if not rows or any(len(column) != rows for column in (thread.parent, *columns)):
             raise FormatError(f"{part.name} is damaged: its columns differ in length")
-        if any(_are_impossible(column, [0]) for column in columns[3:]):
-            raise FormatError(f"{part.name} is damaged: impossible counts or times")
+        if isinstance(thread.routine, array):
+            _check_rows(part, thread)
+        elif columns[3:]:
+            _check_counters(part, columns[3:])
         if not 0 <= thread.cpu_ns <= LARGEST:
             raise FormatError(f"{part.name} is damaged: an impossible CPU time")
         if any(not 0 < row < rows or not 0 <= at <= LARGEST for row, at in thread.open):
@@ -36,7 +41,7 @@ def check(part: Part) -> None:
                 raise FormatError(f"{part.name} is damaged: an impossible user event")
             if sampled.row is not None and not 0 <= sampled.row < rows:
                 raise FormatError(f"{part.name} is damaged: a user event without a call path")
-    if part.threads:
+    if part.threads and not isinstance(part.threads[0].routine, array):
         _check_trees(part)
     moments = (part.start_ns, part.end_ns, part.started_at * 1e9)
     if any(not 0 <= moment <= LARGEST for moment in moments):
@@ -45,8 +50,34 @@ def check(part: Part) -> None:
         raise FormatError(f"{part.name} is damaged: an impossible line")
 
 
+_COUNTS = "impossible counts or times"
+_ROUTINE = "a call path without a routine"
+_PARENT = "a call path precedes its parent"
+
+
+def _check_rows(part: Part, thread: PartThread) -> None:
+    """Check a thread of a small part, which has no counters, as `_check_trees` does."""
+    columns = (thread.calls, thread.resumes, thread.inclusive)
+    if min(*thread.calls, *thread.resumes) < 0 or any(
+        min(column) < -LARGEST or abs(float(sum(column))) > float(LARGEST) for column in columns
+    ):
+        raise FormatError(f"{part.name} is damaged: {_COUNTS}")
+    if not -1 <= min(thread.routine) <= max(thread.routine) < len(part.routines):
+        raise FormatError(f"{part.name} is damaged: {_ROUTINE}")
+    parent = thread.parent
+    if parent[0] != -1 or any(not 0 <= above < row for row, above in enumerate(parent) if row):
+        raise FormatError(f"{part.name} is damaged: {_PARENT}")
+
+
+def _check_counters(part: Part, columns: list[Column]) -> None:
+    if any(_are_impossible(column, [0]) for column in columns):
+        raise FormatError(f"{part.name} is damaged: {_COUNTS}")
+
+
 def _check_trees(part: Part) -> None:
     """Check the call paths of all threads in one go: there may be thousands of small ones."""
+    import numpy as np
+
     threads = part.threads
     sizes = np.array([len(thread.routine) for thread in threads])
     first = np.cumsum(sizes) - sizes
@@ -57,12 +88,12 @@ def _check_trees(part: Part) -> None:
     if min(calls.min(), resumes.min()) < 0 or any(
         _are_impossible(column, first) for column in (calls, resumes, inclusive)
     ):
-        raise FormatError(f"{part.name} is damaged: impossible counts or times")
+        raise FormatError(f"{part.name} is damaged: {_COUNTS}")
     if not -1 <= routine.min() <= routine.max() < len(part.routines):
-        raise FormatError(f"{part.name} is damaged: a call path without a routine")
+        raise FormatError(f"{part.name} is damaged: {_ROUTINE}")
     row = np.arange(len(parent)) - np.repeat(first, sizes)
     if (parent[first] != -1).any() or ((parent < 0) != (row == 0)).any() or (parent >= row).any():
-        raise FormatError(f"{part.name} is damaged: a call path precedes its parent")
+        raise FormatError(f"{part.name} is damaged: {_PARENT}")
 
 
 def _are_impossible(column: Column, first: Sequence[int]) -> bool:
@@ -74,5 +105,7 @@ def _are_impossible(column: Column, first: Sequence[int]) -> bool:
     Args:
         first: the first row of each thread.
     """
+    import numpy as np
+
     sums = np.add.reduceat(column, first, dtype=float)
     return bool(column.min() < -LARGEST or (np.abs(sums) > LARGEST).any())

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_right
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-import numpy as np
-
 from taupy.model.profile import LayerFacts, UserEvent
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from taupy.record.part_collectives import PartCollectives
     from taupy.record.part_spans import PartSpans
     from taupy.record.part_steps import PartSteps
 
-Column = np.ndarray[Any, np.dtype[np.int64]]
+    Column = np.ndarray[Any, np.dtype[np.int64]]
 
 RUNNING, ENDED, EXEC, SNAPSHOT = 0, 1, 2, 3
 
@@ -39,8 +40,12 @@ class CallMetric(NamedTuple):
     at_calls: bool
 
 
-def _column() -> Column:
-    return np.empty(0, "i8")
+AnyColumn = Any
+"""A `Column`; of a small part, an `array("q")` (`small_part.py`)."""
+
+
+def _column() -> AnyColumn:
+    return array("q")
 
 
 @dataclass(slots=True)
@@ -50,11 +55,11 @@ class PartThread:
     native_id: int
     name: str
     cpu_ns: int
-    routine: Column = field(default_factory=_column)
-    parent: Column = field(default_factory=_column)
-    calls: Column = field(default_factory=_column)
-    resumes: Column = field(default_factory=_column)
-    inclusive: Column = field(default_factory=_column)
+    routine: AnyColumn = field(default_factory=_column)
+    parent: AnyColumn = field(default_factory=_column)
+    calls: AnyColumn = field(default_factory=_column)
+    resumes: AnyColumn = field(default_factory=_column)
+    inclusive: AnyColumn = field(default_factory=_column)
     metrics: dict[CallMetric, Column] = field(default_factory=dict)  # inclusive
     samples: list[UserEvent] = field(default_factory=list)
     counters: list[Column] = field(default_factory=list)  # one column per metric, inclusive

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from taupy.record.part_data import Column
+if TYPE_CHECKING:
+    from taupy.record.part_data import Column
 
 Mask = np.ndarray[Any, np.dtype[np.bool_]]
 _ROUNDS = 64

@@ -5,10 +5,10 @@ import subprocess
 import sys
 
 HEAVY = {
-    "subprocess", "zipfile", "taupy.analysis.places", "taupy.live", "taupy.model.secret_words",
-    "taupy.profiledb.dimensions", "taupy.profiledb.metrics_merge", "taupy.profiledb.reader",
-    "taupy.profiledb.steps", "taupy.record.gpus", "taupy.record.lines", "taupy.record.part_steps",
-    "taupy.record.snapshots", "taupy.session", "taupy.state.rescue",
+    "numpy", "platform", "subprocess", "zipfile", "taupy.analysis.places", "taupy.live",
+    "taupy.model.secret_words", "taupy.profiledb.dimensions", "taupy.profiledb.metrics_merge",
+    "taupy.profiledb.reader", "taupy.profiledb.steps", "taupy.record.gpus", "taupy.record.lines",
+    "taupy.record.part_steps", "taupy.record.snapshots", "taupy.session", "taupy.state.rescue",
 }  # fmt: skip
 
 STORER = """
@@ -23,7 +23,8 @@ def test_an_empty_run_is_stored_without_what_few_runs_need(tmp_path):
     state, database = tmp_path / "state", tmp_path / "taupy.db"
     script = tmp_path / "empty.py"
     script.write_text("def unused():\n    pass\n\n\nimport os\n\nos.kill(os.getpid(), 9)\n")
-    environment = {**os.environ, "TAUPY_STATE_DIR": str(state)}
+    environment = {**os.environ, "TAUPY_STATE_DIR": str(state), "HOME": str(tmp_path)}
+    environment |= {"TMPDIR": str(tmp_path), "XDG_STATE_HOME": str(tmp_path)}  # no other runs there
     run = [sys.executable, "-m", "taupy", "run", "--no-watch", "--db", database, script]
     subprocess.run(run, env=environment, capture_output=True, timeout=100)
     (folder,) = state.glob("run-*")  # killed, and not watched: nobody has stored it

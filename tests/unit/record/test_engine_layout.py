@@ -16,10 +16,10 @@ from taupy.record.engine_layout import (
     HIDDEN_BYTES,
     MEASURED_NODE,
     NODE,
-    OPERATION_BYTES,
     STRETCH,
     THREAD,
 )
+from taupy.record.part_blocks import OPERATION_BYTES
 
 NATIVE = Path(__file__).parents[3] / "taupy" / "_native"
 
