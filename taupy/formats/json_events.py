@@ -49,6 +49,7 @@ _COMMAS: Final = re.compile(r",(\s*)(?=[}\]])")
 _NEXT_EVENT: Final = re.compile(
     r'[,\[]\s*(\{\s*"(?:ph|cat|name|pid|tid|ts|dur|id|args|bp|s|tts)"\s*:)'
 )
+_CLOSING: Final = re.compile(r"\]\s*\}?\s*\Z")
 _EDGE: Final = 16
 """An error this close to the end of what was read may come from that end."""
 
@@ -105,7 +106,7 @@ class Events:
         first = self._peek()
         if first == "[":
             self._at += 1
-            yield from self._array()
+            yield from self._array(may_be_open=True)
         elif first == "{":
             self._at += 1
             yield from self._object()
@@ -139,7 +140,8 @@ class Events:
             if key in _HEADER:
                 self.header[key] = value
 
-    def _array(self) -> Iterator[dict[str, Any]]:
+    def _array(self, *, may_be_open: bool = False) -> Iterator[dict[str, Any]]:
+        """The events of an array; the bracket at its end is optional in files that are an array."""
         scan, separators = self._scan, _SEPARATORS
         while True:
             text = self._text
@@ -149,7 +151,8 @@ class Events:
             if at >= len(text):
                 self._at = at
                 if not self._more():
-                    self.cut_off = self.cut_off or self._place()
+                    if not may_be_open:
+                        self.cut_off = self.cut_off or self._place()
                     return
                 continue
             if text[at] == "]":
@@ -235,6 +238,7 @@ class Events:
 
     def _next_event(self, where: int, words: str) -> Any:
         """Skip to the apparent beginning of the next event."""
+        at_end = where >= len(self._text) - _EDGE
         while True:
             match = _NEXT_EVENT.search(self._text, max(where, self._at + 1))
             if match is not None:
@@ -242,6 +246,11 @@ class Events:
                 self._at = match.start(1)
                 return _BROKEN
             if self._end:
+                closing = _CLOSING.search(self._text, self._at)
+                if closing is not None and not at_end:
+                    self._note_broken(words)
+                    self._at = closing.start()
+                    return _BROKEN
                 self.cut_off = self._place()
                 self._at = len(self._text)
                 return _CUT

@@ -38,9 +38,10 @@ _WIRES: Final = {
 
 
 def recognises(path: Path, first: bytes) -> bool:
-    """Whether all fields are those of a profile, with a sample type among them."""
+    """Whether all fields are those of a profile, with a sample type among them: Parca's first one
+    is empty, so that other messages must be there, too."""
     seen = 0
-    sampled = False
+    sampled = empty = False
     try:
         for number, kind, value in wire.fields(first):
             if number != 13 and _WIRES.get(number) != kind:
@@ -50,6 +51,9 @@ def recognises(path: Path, first: bytes) -> bool:
                 if any(field not in (1, 2) or k != wire.VARINT for field, k, _ in parts):
                     return False
                 sampled = sampled or bool(parts)
+                empty = True
+            elif empty and number in (2, 4, 5) and isinstance(value, bytes) and value:
+                sampled = sampled or all(True for _ in wire.fields(value))
             seen += 1
     except wire.WireError:
         # The first bytes end in the middle of a field; a truncated file is rejected by `read`.

@@ -65,6 +65,7 @@ class _Tables:
     functions: dict[int, tuple[int, int, int]] = field(default_factory=dict)  # name, file, line
     locations: dict[int, tuple[int, tuple[tuple[int, int], ...], int]] = field(default_factory=dict)
     mappings: dict[int, int] = field(default_factory=dict)  # file name
+    unnumbered: list[tuple[int, int, int]] = field(default_factory=list)  # functions without id
     comments: list[int] = field(default_factory=list)
     numbers: dict[int, int] = field(default_factory=dict)
     samples: int = 0
@@ -115,11 +116,11 @@ def _tables(path: Path, data: bytes) -> _Tables:
             tables.mappings[fields.get(1, 0)] = fields.get(5, 0)
         elif number == 5:
             fields = _numbers(value)
-            tables.functions[fields.get(1, 0)] = (
-                fields.get(2, 0),
-                fields.get(4, 0),
-                fields.get(5, 0),
-            )
+            function = fields.get(2, 0), fields.get(4, 0), fields.get(5, 0)
+            if fields.get(1):
+                tables.functions[fields[1]] = function
+            else:
+                tables.unnumbered.append(function)
         elif number == 4:
             fields = _numbers(value)
             lines = tuple(
@@ -133,6 +134,7 @@ def _tables(path: Path, data: bytes) -> _Tables:
             tables.strings,
             tables.types,
             tables.functions,
+            tables.unnumbered,
             tables.locations,
             tables.comments,
         ):
@@ -140,9 +142,23 @@ def _tables(path: Path, data: bytes) -> _Tables:
                 raise refusal(
                     path, "", f"more than {limits.PPROF_ENTRIES} entries in one of its tables"
                 )
+    if tables.unnumbered:
+        _number_functions(tables)
     if len(tables.types) > 1000:
         raise refusal(path, "sample_type", f"{len(tables.types)} of them")
     return tables
+
+
+def _number_functions(tables: _Tables) -> None:
+    """Number the functions of profiles by .NET, which have no ids: the n-th is that of the n-th
+    location, as Pyroscope repairs them."""
+    if tables.functions or len(tables.unnumbered) != len(tables.locations):
+        tables.functions.setdefault(0, tables.unnumbered[-1])
+        return
+    tables.functions = dict(enumerate(tables.unnumbered, 1))
+    for number, (id, (mapping, lines, address)) in enumerate(tables.locations.items(), 1):
+        if len(lines) == 1:
+            tables.locations[id] = (mapping, ((number, lines[0][1]),), address)
 
 
 def _numbers(message: bytes) -> dict[int, int]:
@@ -216,6 +232,7 @@ class _Reader:
         self._metrics: list[tuple[int, Metric, int]] = []
         self._notes: list[str] = []
         self._metadata: dict[str, str] = {}
+        self._zeros: set[int] = set()  # sample types that are 0 everywhere
         self._choose_metrics()
 
     def _text(self, number: int) -> str:
@@ -341,7 +358,24 @@ class _Reader:
             timer = Timer(name, file, number, own_groups, path=file)
         return self._timers.place(timer)
 
+    def _leave_out_unnamed(self) -> None:
+        """Leave out sample types without name, unit and value, such as Parca's first."""
+        for number, _, _ in list(self._metrics):
+            unnamed = self._tables.types[number] == (0, 0)
+            if unnamed and len(self._metrics) > 1 and not self._counted(number):
+                place = [which for which, _, _ in self._metrics].index(number)
+                for paths in self._threads.values():
+                    del paths.values[place]
+                del self._metrics[place]
+
+    def _counted(self, number: int) -> bool:
+        """Whether any sample has a value of this sample type."""
+        place = [which for which, _, _ in self._metrics].index(number)
+        return any(any(paths.values[place]) for paths in self._threads.values())
+
     def profile(self) -> Profile:
+        self._leave_out_unnamed()
+        self._zeros = {number for number, _, _ in self._metrics if not self._counted(number)}
         threads = [self._thread(place, paths) for place, paths in self._placed()]
         numbers = self._tables.numbers
         times = (measured.tree.inclusive.get("time") for measured in threads)
@@ -416,9 +450,9 @@ class _Reader:
             total = subroutines[parent[row]] + calls[row]
             subroutines[parent[row]] = min(total, limits.SUM)
         tree = CallTree(timer, parent, calls, subroutines)
-        for values, (_, metric, _) in zip(paths.values, self._metrics, strict=True):
+        for values, (number, metric, _) in zip(paths.values, self._metrics, strict=True):
             own = values[skip:]
-            if any(own) or len(self._metrics) == 1:
+            if any(own) or number in self._zeros:
                 tree.exclusive[metric.name], tree.inclusive[metric.name] = _columns(own, parent)
         if not tree.exclusive:
             empty = array("q", [0] * len(timer))

@@ -37,6 +37,8 @@ Key = tuple[str, ...]
 def recognises(path: Path, first: bytes) -> bool:
     if _has_header(first):
         return True
+    if b"==ERROR== ERR_NVGPUCTRPERM" in first:
+        return True  # no kernel was profiled, and the reader says why
     if b"==PROF==" not in first and b"==WARNING==" not in first:
         return False
     with open(path, "rb") as file:  # the program may have printed a lot before the header
@@ -129,13 +131,15 @@ def _profile(readers: Sequence[_Reader], launches: Iterator[_Launch]) -> Profile
     for reader in readers:
         reader.require_table()
     if not counted.count:
-        reason = "no kernel was profiled: there are no rows"
+        errors = [error for reader in readers for error in reader.table.errors]
+        reason = f"no kernel was profiled: {errors[0] if errors else 'there are no rows'}"
         raise refusal(path, f"line {readers[0].table.number}", reason)
     notes = counted.notes()
     if len(readers) > 1:
         notes.insert(0, f"sections of the same launches joined from {len(readers)} files")
     notes += dict.fromkeys(note for reader in readers for note in reader.notes())
     errors = [error for reader in readers for error in reader.table.errors]
+    notes += [f"ncu said: {error}" for error in dict.fromkeys(errors) if "NVGPUCTRPERM" in error]
     metadata = {"ncu errors": "\n".join(errors)} if errors else {}
     if notes:
         metadata[IMPORT_NOTES] = "\n".join(notes)
@@ -167,6 +171,8 @@ class _Reader:
         Raises:
             FormatError: the file had no table.
         """
+        if self.table.kind is None and self.table.errors:
+            raise refusal(self.table.path, "", f"ncu profiled nothing: {self.table.errors[0]}")
         if self.table.kind is None:
             raise refusal(
                 self.table.path,

@@ -425,6 +425,30 @@ def test_broken_events_are_mended_or_left_out(tmp_path, event, timer):
     assert paths(read(path), (0, 0, 0)) == {timer: (1, 2000, 2000), "after": (1, 1000, 1000)}
 
 
+def test_an_array_without_its_bracket_is_complete(tmp_path):
+    """The format allows it: programs append events until they end."""
+    path = tmp_path / "t.json"
+    for text in (f"[{GOOD}", f"[{GOOD},\n", f"[\n{GOOD},\n{GOOD},"):
+        path.write_text(text)
+        profile = read(path)
+        assert (profile.state, notes(profile)) == ("complete", "")
+        assert sum(calls for calls, _, _ in paths(profile, (0, 0, 0)).values()) == text.count("{")
+    path.write_text(f"[{GOOD},\n{GOOD[:-9]}")
+    assert read(path).state == "incomplete"
+    path.write_text(f'{{"traceEvents":[{GOOD},')
+    assert read(path).state == "incomplete"
+
+
+@pytest.mark.parametrize("text", ["[{},\n{}]", '{{"traceEvents": [{},\n{}]}}'])
+def test_the_last_event_is_counted_if_it_cannot_be_read(tmp_path, text):
+    path = tmp_path / "t.json"
+    for odd in ('say "hello"', 'a "b" {c', 'half "a'):
+        path.write_text(text.format(GOOD, f'{{"ph":"X","name":"{odd}",{AT}}}'))
+        profile = read(path)
+        assert profile.state == "complete"
+        assert "1 events cannot be read (first traceEvents[1]: Expecting" in notes(profile)
+
+
 def test_many_broken_events_do_not_take_for_ever(tmp_path):
     path = tmp_path / "quotes.json"
     odd = '{"ph":"X","name":"say "hello","pid":1,"tid":1,"ts":9,"dur":2},\n'

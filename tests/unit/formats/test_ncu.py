@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from taupy.errors import FormatError
-from taupy.formats import limits
+from taupy.formats import limits, registry
 from taupy.formats.nsight import ncu_csv, ncu_rep, ncu_units
 from taupy.formats.registry import IMPORT_NOTES
 from taupy.model import invariants
@@ -233,6 +233,24 @@ def test_a_launch_that_failed_is_kept_and_reported(tmp_path):
     assert counted(profile) == {"calls": 1, "time": 0}
     assert "1 of 1 launches failed" in profile.metadata[IMPORT_NOTES]
     assert profile.metadata["ncu errors"] == "LaunchFailed"
+
+
+NOT_PERMITTED = (
+    "==ERROR== ERR_NVGPUCTRPERM - The user does not have permission to access NVIDIA GPU "
+    "Performance Counters on the target device 0. For instructions on enabling permissions and to "
+    "get more information see https://developer.nvidia.com/ERR_NVGPUCTRPERM"
+)
+
+
+def test_a_file_without_permission_for_counters_says_so(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text(f"==PROF== Connected to process 7\n{NOT_PERMITTED}\n==PROF== Disconnected\n")
+    assert registry.recognised(path).name == "ncu-csv"
+    with pytest.raises(FormatError, match="ncu profiled nothing: ERR_NVGPUCTRPERM - The user does"):
+        read(path)
+    rows = made.long_rows([("dram__bytes.sum", "byte", "5")])
+    path = made.long_csv(tmp_path / "b.csv", rows, before=[NOT_PERMITTED])
+    assert "ncu said: ERR_NVGPUCTRPERM - The user" in read(path).metadata[IMPORT_NOTES]
 
 
 def test_csv_that_is_not_what_it_seems_is_refused(tmp_path):

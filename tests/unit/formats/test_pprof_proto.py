@@ -222,6 +222,53 @@ def test_threads_of_equal_ids_in_two_processes_are_two(tmp_path):
     assert found == [((0, 0, 0), 7), ((1, 0, 0), 7), ((1, 0, 1), 9)]
 
 
+@pytest.mark.parametrize(
+    ("values", "metrics"),
+    [((0, 3), {"samples": "count"}), ((2, 3), {"value": "", "samples": "count"})],
+)
+def test_an_empty_sample_type_is_one_and_left_out_if_it_counted_nothing(tmp_path, values, metrics):
+    """Parca's first one."""
+    path = tmp_path / "parca"
+    path.write_bytes(
+        wire.put_bytes(1, b"") + message([((1,), values)], (("samples", "count"),), MAIN)
+    )
+    profile = read(path)
+    assert {metric.name: metric.unit for metric in profile.metrics} == metrics
+    assert list(profile.threads[0].tree.inclusive["samples"]) == [3]
+    assert not pprof_proto.recognises(path, wire.put_bytes(1, b"") * 4)
+
+
+def test_a_sample_type_that_is_0_everywhere_is_a_metric(tmp_path):
+    """What was counted and is 0 is not unknown."""
+    path = tmp_path / "heap"
+    types = (("alloc_space", "bytes"), ("inuse_space", "bytes"))
+    samples = [((1,), (100, 0), ("thread", "a")), ((1,), (200, 0), ("thread", "b"))]
+    path.write_bytes(message(samples, types, MAIN))
+    profile = read(path)
+    assert [list(one.tree.inclusive["inuse_space"]) for one in profile.threads] == [[0], [0]]
+    assert [list(one.tree.inclusive["alloc_space"]) for one in profile.threads] == [[100], [200]]
+
+
+@pytest.mark.parametrize("more", [0, 1])
+def test_functions_without_ids_are_those_of_the_locations_in_order(tmp_path, more):
+    """As .NET's profiler wrote them, and as Pyroscope repairs them: where there is one each."""
+    names = ["Main", "Work", "Wait"]
+    functions = b"".join(wire.put_bytes(5, wire.put_number(2, 2 + n)) for n in range(3 + more))
+    places = b"".join(
+        wire.put_bytes(4, wire.put_number(1, 10 * n) + wire.put_bytes(4, wire.put_number(2, n)))
+        for n in (1, 2, 3)
+    )
+    sample = wire.put_bytes(2, wire.put_packed(1, (30, 10)) + wire.put_packed(2, (5,)))
+    strings = b"".join(wire.put_text(6, text) for text in ["", "cpu", *names, "other"])
+    path = tmp_path / "dotnet"
+    kind = wire.put_bytes(1, wire.put_number(1, 1))
+    path.write_bytes(kind + sample + functions + places + strings)
+    profile = read(path)
+    (one,) = profile.threads
+    found = [profile.timers[timer].name for timer in one.tree.timer]
+    assert found == (["Main", "Wait"] if not more else ["other", "other"])
+
+
 def test_stacks_without_a_common_root_get_one(tmp_path):
     path = tmp_path / "two.pb"
     places = [(1, [("a", "", 0)]), (2, [("b", "", 0)])]
