@@ -46,6 +46,9 @@ INJECTIONS = (b"CUDA_INJECTION64_PATH", b"NVTX_INJECTION64_PATH")
 NVTX at the first range. They too stay in the C environment only."""
 
 
+_ENTRY = "from taupy.__main__ import main"
+"""In the script `taupy` that an installer has made."""
+
 _RESOURCES = "resource_tracker import main"
 
 
@@ -215,9 +218,28 @@ def _is_launcher(words: list[str]) -> bool:
     at = 1
     while at < len(words) and words[at].startswith("-") and words[at][-1:] not in ("m", "c"):
         at += 2 if words[at] in ("-W", "-X", "--check-hash-based-pycs") else 1
-    at += words[at : at + 1] != [] and words[at].startswith("-") and words[at][-1:] == "m"
+    is_module = words[at : at + 1] != [] and words[at].startswith("-") and words[at][-1:] == "m"
+    at += is_module
     name, command = (*words[at : at + 2], "", "")[:2]
-    return name.rpartition("/")[2] == "taupy" and command in ("run", "gate")
+    if name.rpartition("/")[2] != "taupy" or command not in ("run", "gate"):
+        return False
+    return _is_ours() if is_module else _ENTRY in _file(name)
+
+
+def _is_ours() -> bool:
+    """Whether `-m taupy` runs this package, and no module of that name in the folder that -m puts
+    first, or on the path."""
+    package = __file__[: -len("/instrument/boot.py")]
+    here = () if sys.flags.safe_path else (posix.getcwd(),)
+    for folder in (*here, *sys.path):
+        for name in ("taupy", "taupy.py"):
+            try:
+                entry = posix.stat(f"{folder}/{name}")
+            except OSError:
+                continue
+            ours = posix.stat(package)
+            return (entry.st_dev, entry.st_ino) == (ours.st_dev, ours.st_ino)
+    return True  # a finder knows it, as that of an editable installation
 
 
 def _leave(folder: bytes, root: int) -> None:

@@ -21,6 +21,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
+from taupy.model import command_line
 from taupy.model.masking import UNMASKED, Masking
 from taupy.record.forks import Fork, take_forks
 from taupy.record.part_data import EXEC, RUNNING, Part
@@ -225,7 +226,9 @@ def _runs_python(words: Sequence[str], folder: str, executable: str = "") -> boo
     path = _path(executable or words[0], folder)
     names = {os.path.basename(words[0]), os.path.basename(path)}
     if _is(_PYTHON, *names):
-        is_tracker = any("resource_tracker import main" in word for word in words[1:])
+        _, given = command_line.split(list(words[1:]))
+        code = given[1] if given[:1] == ["-c"] and len(given) > 1 else ""
+        is_tracker = code.startswith("from ") and "resource_tracker import main" in code[:99]
         return not is_tracker and not _NO_PROGRAM.intersection(words[1:2])
     if _is(_SHELL, *names):
         for option, line in pairwise(words[1:]):

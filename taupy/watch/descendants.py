@@ -15,7 +15,7 @@ from taupy.state.heartbeat import SeenProcess
 from taupy.watch import pidfds
 
 _VARIABLE = b"TAUPY_BOOT="
-_HELPERS = (b"import taupy; del sys.path[0]", b"resource_tracker import main")
+_OF_A_STORER, _OF_A_TRACKER = b"import taupy; del sys.path[0]", b"resource_tracker import main"
 _ENVIRONMENT_BYTES = 1 << 16
 _EXIT_SIGNAL = 35  # of the fields in /proc/PID/stat
 _FEW = 256  # up to this many new ids it is cheaper to try each than to list all processes
@@ -73,11 +73,7 @@ class Descendants:
         for descendant in descendants:
             descendant.command = _command(descendant.pid) or descendant.command
         self.find(now, hurried)
-        return [
-            descendant
-            for descendant in descendants
-            if not any(helper in descendant.command for helper in _HELPERS)
-        ]
+        return [descendant for descendant in descendants if not _is_helper(descendant.command)]
 
     def find(self, now: int, hurried: bool) -> None:
         self.is_hurried = hurried
@@ -214,3 +210,17 @@ def _contents(path: str, size: int) -> bytes:
         return contents(path, size)
     except OSError:
         return b""
+
+
+def _is_helper(command: bytes) -> bool:
+    """Whether it is a storer, or a tracker of multiprocessing or loky: by what their
+    interpreter is given by -c, whatever words others have among their arguments."""
+    words = command.split(b"\0")
+    at = 1
+    while words[at : at + 1] and words[at].startswith(b"-") and words[at][-1:] != b"c":
+        at += 2 if words[at] in (b"-W", b"-X") else 1
+    if not b"".join(words[at : at + 1]).startswith(b"-"):
+        return False
+    code = b"".join(words[at + 1 : at + 2])
+    begins = code.startswith(b"from ") and code.split(b";")[0]
+    return _OF_A_STORER in code or bool(begins and _OF_A_TRACKER in begins)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 
 INNER = "import os\ndef g(): pass\ng(); g()\nif os.fork(): os.wait()\n"
@@ -74,3 +77,39 @@ def test_a_program_that_becomes_a_run_is_that_runs_alone(runs, native):
 def test_arguments_that_look_like_a_run_are_arguments(runs, native):
     done = runs.run("def f(): pass\nf()\n", arguments=("taupy", "run", "-m", "taupy", "run"))
     assert done.returncode == 0 and runs.calls()["f"] == 1
+
+
+NAMESAKE = """
+import subprocess, sys
+subprocess.run([sys.executable, *{words!r}], check=True)
+"""
+
+
+@pytest.mark.parametrize("words", [("taupy", "run"), ("-m", "taupy", "run")])
+def test_a_child_that_is_called_taupy_and_is_none_is_measured(runs, native, words):
+    file = runs.folder / ("taupy" if words[0] == "taupy" else "taupy.py")
+    file.write_text("def mark(): pass\nmark()\n")
+    environment = {**runs.environ(), "PYTHONSAFEPATH": "1"}  # for our own -m
+    (runs.folder / "prog.py").write_text(
+        "import os\nos.environ.pop('PYTHONSAFEPATH')" + NAMESAKE.format(words=words)
+    )
+    command = [sys.executable, "-m", "taupy", "run", "--db", runs.database, "prog.py"]
+    done = subprocess.run(
+        command, cwd=runs.folder, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert calls(runs, 1)["mark"] == 1
+    assert "another run" not in str(runs.sql("SELECT value FROM metadata"))
+
+
+def test_words_among_arguments_make_no_child_a_helper(runs, native):
+    words = ("from multiprocessing.resource_tracker import main", "import taupy; del sys.path[0]")
+    done = runs.run(f"""
+import subprocess, sys
+for word in {words!r}:
+    subprocess.run([sys.executable, "-S", "-c", "import time; time.sleep(0.5)", word])
+    subprocess.run(["sh", "-c", "sleep 0.5; true", word])
+""")
+    assert "2 child processes look like Python and left no profile" in done.stderr
+    accounts = runs.metadata("taupy.children")
+    assert accounts.count("resource_tracker") + accounts.count("del sys.path") >= 2
