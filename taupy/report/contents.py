@@ -384,14 +384,18 @@ _DRAWN: Mapping[str, Callable[[ProfileDB, TrialRow, Contents], list[Part]]] = {
 
 
 def _over_time(view: View) -> list[Series]:
-    """A line for each process."""
+    """A line for each process, from its first look to its last: each value in the middle of its
+    time, which may be a good part of the run."""
     names = [column.name for column in view.columns]
     lines: dict[int, list[tuple[float, float]]] = {}
     for row in view.rows:
         cell: dict[str, Any] = dict(zip(names, row, strict=True))
         if cell["resident_bytes"] is not None:
-            moment = (cell["start_ns"] + cell["end_ns"]) / 2e9
-            lines.setdefault(cell["node"], []).append((moment, cell["resident_bytes"]))
+            moment, value = (cell["start_ns"] + cell["end_ns"]) / 2e9, cell["resident_bytes"]
+            line = lines.setdefault(cell["node"], [(cell["start_ns"] / 1e9, value)])
+            line += [(moment, value), (cell["end_ns"] / 1e9, value)]
+            if len(line) > 3:
+                del line[-3]  # the end of the time before
     return [Series(f"process {node}", points, "bytes") for node, points in lines.items()]
 
 

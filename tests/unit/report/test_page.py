@@ -272,3 +272,22 @@ def test_without_operations_or_bytes_there_is_no_roofline(database):
         both = [contents.of_trial(db, db.trial(trial)) for trial in (1, 2)]
     assert [held.roofline for held in both] == [None, None]
     assert not [section for held in both for section in held.sections if section.name == "roofline"]
+
+
+def test_lines_of_memory_reach_from_the_first_look_to_the_last():
+    """The last value stands for 36 of 48 seconds, since looks are joined as a run gets longer."""
+    view = View(
+        "",
+        tuple(Column(name) for name in ("node", "start_ns", "end_ns", "resident_bytes")),
+        [
+            (0, 0, 4_000_000_000, 10.0),
+            (0, 4_000_000_000, 12_000_000_000, 20.0),
+            (0, 12_000_000_000, 48_000_000_000, 30.0),
+            (1, 1_000_000_000, 3_000_000_000, 5.0),
+            (1, 3_000_000_000, 4_000_000_000, None),
+        ],
+    )
+    assert [line.points for line in contents._over_time(view)] == [
+        [(0, 10), (2, 10), (8, 20), (30, 30), (48, 30)],
+        [(1, 5), (2, 5), (3, 5)],
+    ]
