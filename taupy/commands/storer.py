@@ -28,6 +28,8 @@ _WHY_LENGTH = 200
 _WORTH_NAMING = 0.05
 """Share of what is not import from which the hottest place is named."""
 _MUCH_IMPORT = 0.25
+_MOSTLY = 0.75
+"""Share of a routine's time from which on its hottest line is named instead."""
 _LONG_NS, _PATHS_A_SECOND = 1_000_000_000, 2000
 """Findings are looked for in runs that took so long, as far as that takes a few percent of it."""
 
@@ -207,7 +209,6 @@ def _ended(delivery: Delivery, stored: str, judges: bool) -> list[str]:
 
 def _where(delivery: Delivery, judges: bool) -> list[str]:
     """The finding or the place to look at first, and how much is import."""
-    from taupy.analysis.findings import imports as imports_rule
     from taupy.answers import places
     from taupy.units import duration, several
 
@@ -221,6 +222,8 @@ def _where(delivery: Delivery, judges: bool) -> list[str]:
     findings = [] if judged is None else judged.judgement.findings
     hottest = places.hottest(groups)
     if findings and findings[0].saved_ns and findings[0].severity != "small":
+        from taupy.analysis.findings import imports as imports_rule
+
         first, *others = findings
         if first.kind == imports_rule.KIND:
             clauses = []
@@ -244,9 +247,13 @@ def _hottest(group: GroupPlaces, place: Place) -> str:
     from taupy.units import duration
 
     where = places.at(place) or places.described(place)
+    line = place.hottest
+    if place.timer is not None and line is not None and line.time_ns < _MOSTLY * place.ns:
+        where = places.where(place.timer)  # the time is the routine's, not that of one line
     most = "mostly waiting at" if place.kind == "waiting" else "most in"
     of = "" if group.group == MAIN else f" of {group.title.partition(',')[0]}"
-    return f"{most} {where} ({duration(place.ns)}, {100 * place.share:.0f} %{of})"
+    time = f"{duration(place.ns)}, {100 * place.share:.0f} %{of}"
+    return f"{most} {where}: {time}" if where.endswith(")") else f"{most} {where} ({time})"
 
 
 def _judged(delivery: Delivery) -> Report | None:

@@ -47,6 +47,8 @@ _LEAST = 0.01
 """Share of its threads' time below which a place is not shown."""
 _MUCH = 0.1
 """Share of a place's time from which on a callee is shown, and of imports of the run's."""
+_MOSTLY = 0.5
+"""Share of a place's time from which on a callee says more than its hottest line."""
 _LEAST_LEGEND = 0.0005
 _LEAST_OVERLAP = 0.01
 """Share of the work of GPUs that overlaps, from which on their busy time is said."""
@@ -454,17 +456,22 @@ def details_of(place: Place, words: str) -> list[str]:
             parts.append("waits")
     hot = place.hottest
     below = [part for part in place.callees if part.ns >= _MUCH * place.ns][:_CALLEES]
+    line = []
+    if hot is not None and hot.time_ns < (1 - _MUCH) * place.ns:
+        line = [f"this line ~{duration(hot.time_ns)}"]
+    callees = []
     for part in below:
         calls = f", {_calls(part.calls)}" if part.calls and part.calls != place.calls else ""
-        parts.append(f"{places.called(part.timer)} {duration(part.ns)}{calls}")
+        callees.append(f"{places.called(part.timer)} {duration(part.ns)}{calls}")
+    # What says most comes first, as the last may not fit.
+    is_callees = bool(below) and below[0].ns >= _MOSTLY * place.ns
+    parts += [*callees, *line] if is_callees else [*line, *callees]
     if not below and hot is not None and hot.calls and hot.calls != hot.text:
         about = "" if "~" in hot.calls else f" ~{duration(hot.time_ns)}"
         parts.append(f"{hot.calls}{about}")
-    if hot is not None and hot.time_ns < (1 - _MUCH) * place.ns:
-        parts.append(f"this line ~{duration(hot.time_ns)}")
     if (caller := place.caller) is not None:
-        calls = "called" if caller.calls == place.calls else _calls(caller.calls)
-        parts.append(f"{calls} by {_caller(place, caller.timer)}")
+        times = "" if caller.calls == place.calls else f" {count(caller.calls)} times"
+        parts.append(f"called{times} by {_caller(place, caller.timer)}")
     if place.asleep_ns:
         parts.append(f"asleep for about {duration(place.asleep_ns)} (sampled)")
     return parts
@@ -511,11 +518,13 @@ def _joined(parts: Sequence[str], between: str, width: int) -> Iterator[str]:
 
 
 def _fitting(parts: Sequence[str], width: int) -> list[str]:
-    """Those that fit into a line with those before them."""
+    """Those that fit into a line with those before them, or what stands before their comma."""
     shown: list[str] = []
     for part in parts:
-        if len(", ".join([*shown, part])) <= width:
-            shown.append(part)
+        for form in (part, part.partition(", ")[0]):
+            if len(", ".join([*shown, form])) <= width:
+                shown.append(form)
+                break
     return shown
 
 
