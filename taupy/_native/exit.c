@@ -188,8 +188,9 @@ int store(void)
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attributes;
     sigset_t none, all, before;
+    struct sigaction ends = {.sa_handler = SIG_DFL}, theirs;
     pid_t child;
-    int code = -1;
+    int code = -1, has_theirs;
     char **environment = environment_kept();
     if (posix_spawn_file_actions_init(&actions) != 0)
         return 0;
@@ -205,9 +206,13 @@ int store(void)
     posix_spawnattr_setsigdefault(&attributes, &all);
     posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
     pthread_sigmask(SIG_BLOCK, &all, &before);
+    /* With SIGCHLD ignored, the kernel would tell no exit code. */
+    has_theirs = sigaction(SIGCHLD, &ends, &theirs) == 0;
     /* SIGSTOP and SIGKILL are unaffected; a Ctrl-C reaches us once everything is stored. */
     if (posix_spawn(&child, storer_argv[0], &actions, &attributes, storer_argv, environment) == 0)
         code = storer_wait(child);
+    if (has_theirs)
+        sigaction(SIGCHLD, &theirs, NULL);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     posix_spawn_file_actions_destroy(&actions);
     posix_spawnattr_destroy(&attributes);

@@ -1424,6 +1424,9 @@ IN_A_CHILD = "import subprocess\nsubprocess.run([sys.executable, '-c', {!r}], ch
         pytest.param("threading.Thread(target=os._exit, args=(256,)).start()\n", 1, marks=SLOW),
         pytest.param("os._exit(5)\n", 5, marks=SLOW),
         pytest.param("sys.exit()\n", 1, marks=SLOW),
+        pytest.param(
+            "import signal; signal.signal(signal.SIGCHLD, signal.SIG_IGN)\n", 1, marks=SLOW
+        ),
         pytest.param("sys.exit(3)\n", 3, marks=SLOW),
         pytest.param("raise ValueError\n", 1, marks=SLOW),
         pytest.param("import signal; os.kill(os.getpid(), signal.SIGTERM)\n", -15, marks=SLOW),
