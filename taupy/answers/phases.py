@@ -13,7 +13,7 @@ Times add up to the time of the thread, or of all host threads of a rank, node o
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 from taupy.answers import answer
@@ -29,7 +29,7 @@ from taupy.network import phase_sums
 from taupy.network.phase_sums import NO_PHASE, Sum
 from taupy.network.phases import APART, KINDS, kind_of
 from taupy.pprof.view import Cell, Column, Kind, View
-from taupy.profiledb import query
+from taupy.profiledb import gpu_query, query
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.dimensions import heading
 from taupy.profiledb.steps import steps_of
@@ -80,6 +80,8 @@ def views(db: ProfileDB, trial: int, options: Options) -> list[View]:
             f"trial {trial} has no known phases: it imported nothing and trained nothing with "
             "PyTorch, or it was recorded by an older taupy; see docs/phases.md"
         )
+    if tuned := gpu_query.autotuning(db, trial):
+        tables[-1] = replace(tables[-1], notes=[*tables[-1].notes, tuned])
     return answer.with_remarks(db, trial, tables)
 
 

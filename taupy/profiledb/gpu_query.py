@@ -11,13 +11,16 @@ from taupy.escaping import visible
 from taupy.model.gpu import BUSY, NO_OWNER, Device, Fact
 from taupy.model.gpu_rows import BusyRow, KernelRow, SiteRow, launched_times, spread
 from taupy.model.gpu_time import TIME, GpuTime, stored
-from taupy.model.question import LAUNCHES, Question
+from taupy.model.question import LAUNCHES, Condition, Question
 from taupy.model.rows import TimerRow
 from taupy.model.table import Table
+from taupy.network import jax
 from taupy.profiledb.ancestry import Ancestry
 from taupy.profiledb.database import ProfileDB, of_a_sound_file
-from taupy.profiledb.dimensions import written
+from taupy.profiledb.dimensions import labels, steps_up, written
+from taupy.profiledb.sources import timer_paths
 from taupy.profiledb.values import values
+from taupy.units import duration
 
 _DEVICES = """
     SELECT id, node, ordinal, name, uuid, compute_capability
@@ -288,6 +291,35 @@ def gpu_times(db: ProfileDB, trial_id: int) -> dict[tuple[int, int], GpuTime]:
     for node, name, text in db.rows(_NOTED, {"trial": trial_id, "name": TIME}):
         facts.setdefault(node, {})[name] = text
     return stored(facts)
+
+
+@of_a_sound_file
+def autotuning(db: ProfileDB, trial_id: int) -> str:
+    """A sentence on the kernels that XLA tried while JAX compiled; "" if there were none."""
+    if not any(name.startswith(jax.COMPILES) for name in timer_paths(db, trial_id)):
+        return ""
+    on_gpu = (Condition("kind", ("gpu",)),)
+    of_paths = Question((trial_id,), by=("callpath",), where=on_gpu, values=("exclusive",))
+    table = values(db, of_paths)
+    steps = steps_up(db, table.labels["callpath"])
+    timers = labels(db, "timer", list({timer for _, timer in steps.values()}))
+    below: dict[str, float] = {}
+    for path, ns in zip(
+        table.row_labels("callpath"), table.column("exclusive", "time"), strict=True
+    ):
+        here: int | None = path
+        while here is not None and not jax.compiles(timers[steps[here][1]][0]):
+            here = steps[here][0]
+        if here is not None and ns:
+            name = timers[steps[here][1]][0].short_name
+            below[name] = below.get(name, 0.0) + ns
+    if not below:
+        return ""
+    routine = max(below, key=lambda name: below[name])
+    return (
+        f"autotuning took {duration(sum(below.values()))} of GPU time: kernels that XLA tried "
+        f"while JAX compiled, below {routine} (taupy kernels --by routine)"
+    )
 
 
 @of_a_sound_file

@@ -52,6 +52,7 @@ def document(report: Report) -> dict[str, Any]:
         "gpu_ns": report.gpu_ns,
         "gpu_busy_ns": report.gpu_busy_ns,
         "gpu_times": [{"why": why, "what": what} for why, what in report.gpu_times],
+        "autotuning": report.autotuning,
         "ranks": list(report.ranks),
         "places": [place for group in report.places for place in _places(group)],
         "packages": [

@@ -54,7 +54,12 @@ def overview(db: ProfileDB, report: Report, code: OwnCode, unmeasured_paths: int
         ],
         "groups": _groups(report, code),
         "findings": [_finding(report, finding) for finding in report.judgement.findings],
-        "gpu": [visible(line) for lines in report.gpu_times for line in lines],
+        "gpu": [
+            visible(line)
+            for lines in (*report.gpu_times, (report.autotuning,))
+            for line in lines
+            if line
+        ],
         "ranks": [visible(line) for line in report.ranks],
         "steps": _steps(series, query.begun_ns(db, report.trial.id)),
         "memory": _memory(db, report.trial.id),

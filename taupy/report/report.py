@@ -24,6 +24,7 @@ from taupy.model.rows import ThreadRow, TrialRow
 from taupy.model.sampled import STATES
 from taupy.model.thread_groups import MAIN
 from taupy.network import phase_sums
+from taupy.profiledb import gpu_query
 from taupy.profiledb.database import ProfileDB
 from taupy.report.evidence import trial_of
 from taupy.report.strip import Band, strip
@@ -57,6 +58,7 @@ class Report:
         runnable_ns: how long that thread waited for a processor that waited longest, if for more
             than a tenth of its time; sampled.
         gpu_times: for each GPU with a trace, why it did not compute all the time, and what to do.
+        autotuning: what the kernels took that XLA tried while it compiled; "" for nothing.
         gpu_ns: time of all GPUs' kernels and copies, added up.
         gpu_busy_ns: how long each GPU worked, added up over GPUs: what overlaps counts once. Where
             that is not known, the kernels and copies of a GPU, added up.
@@ -84,6 +86,7 @@ class Report:
     cpu_ns: float | None = None
     runnable_ns: float = 0.0
     gpu_times: Sequence[tuple[str, str]] = ()
+    autotuning: str = ""
     gpu_ns: float = 0.0
     gpu_busy_ns: float = 0.0
     strip: Sequence[Band] = ()
@@ -165,6 +168,7 @@ def report(db: ProfileDB, trial: TrialRow, selector: str = "", database: str = "
         cpu_ns=sum(of_findings.cpu_ns.values()) if of_findings.cpu_ns else None,
         runnable_ns=_runnable_ns(of_findings),
         gpu_times=_gpu_times(of_findings),
+        autotuning=gpu_query.autotuning(db, trial.id),
         gpu_ns=gpu_ns,
         gpu_busy_ns=gpu_busy_ns,
         strip=strip({phase.kind: phase.ns for phase in kinds}, groups, with_c=with_c),

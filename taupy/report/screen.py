@@ -201,6 +201,8 @@ class _Screen:
                 yield from self._wrapped(f"GPU  busy for {busy}, {share} of the run, with {work}")
             else:
                 yield from self._wrapped(f"GPU  {work}, {share} of the run")
+        if report.autotuning and self.detail.notes:
+            yield from self._wrapped(report.autotuning, "  ", "    ")
         for why, what in report.gpu_times[: 1 if not self.verbose else None]:
             if self.detail.notes:
                 yield from self._wrapped(why, "  ", "    ")
