@@ -61,6 +61,7 @@ from taupy.record.part_files import (
 from taupy.record.source_files import read_sources
 from taupy.state import heartbeat, lines, looks, sqlite, values
 from taupy.state.folder import File, Folder, Untrusted
+from taupy.state.pauses import pauses
 from taupy.state.shape import fits
 
 _KEPT_SUFFIXES = (
@@ -83,6 +84,7 @@ _LOCKED_S = 0.7
 """How long a storer waits for a lock (for readers when it commits: a second), twice, if nobody
 works under it."""
 _TRIES = 100
+_CLOCK_OFF_NS = 10_000_000
 _LOOKS, _BETWEEN_LOOKS_S = 10, 0.01
 _OF_THE_STORER = ("storer_argv", "spill_prefix", "trust_folder")
 
@@ -445,12 +447,11 @@ def _is_worth_waiting(database: Path) -> bool:
     pid = sqlite.holder(os.fspath(database))
     if pid is None:
         return True
-    for _ in range(_LOOKS):
+    for _ in pauses(_LOOKS * _BETWEEN_LOOKS_S, _BETWEEN_LOOKS_S):
         if not pid or not (fields := stat_fields(pid)):
             return False
         if fields[0] in "RD":
             return True
-        time.sleep(_BETWEEN_LOOKS_S)
     return False
 
 
@@ -568,7 +569,24 @@ def _facts(settings: RunSettings) -> dict[str, str]:
     """Current facts of this machine, and facts of the program."""
     command = [*settings.interpreter, *settings.arguments]
     program = host.program_metadata(command, settings.cwd, settings.program_folder)
-    return {**host.host_metadata(), **program}
+    return {**host.host_metadata(), **program, **_clock()}
+
+
+def _clock() -> dict[str, str]:
+    """That programs are given another clock than the machine's, as metadata: this process has the
+    environment of the measured one."""
+    try:
+        from taupy._native import engine
+    except ImportError:
+        return {}
+    before, (_, true_ns), after = time.monotonic_ns(), engine.read_clock(), time.monotonic_ns()
+    if before - _CLOCK_OFF_NS <= true_ns <= after + _CLOCK_OFF_NS:
+        return {}
+    return {
+        f"{HEALTH}clock": "programs read another clock than the machine's, from a library that is "
+        "loaded into them (LD_PRELOAD, such as libfaketime): times here are the machine's, but not "
+        "what the program itself measures"
+    }
 
 
 def _describe(profile: Profile, run: _Run, facts: Mapping[str, str]) -> None:

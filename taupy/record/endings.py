@@ -9,7 +9,6 @@ treated alike.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -22,6 +21,7 @@ from taupy.record.part_data import Ending, Part, PartThread
 from taupy.state import heartbeat
 from taupy.state.folder import Folder
 from taupy.state.heartbeat import Beat, End
+from taupy.state.pauses import pauses
 from taupy.state.values import Damaged
 from taupy.units import duration
 
@@ -123,9 +123,10 @@ def _watched(
 
     A watch that is still running is about to record their ends.
     """
-    until = time.monotonic() + _WAIT_S
     is_here = settings.boot_id == boot_id()
-    while True:
+    beat: Beat | None = None
+    ends: list[End] = []
+    for _ in pauses(_WAIT_S, 0.01):
         try:
             kept = heartbeat.read(folder)
         except (Damaged, OSError) as problem:
@@ -136,9 +137,9 @@ def _watched(
         beat, ends = kept
         noted = {end.pid for end in ends}
         is_late = is_here and not beat.is_over and any(part.pid not in noted for part in cut)
-        if not (is_late and process_start(beat.pid) and time.monotonic() < until):
-            return beat, ends, ""
-        time.sleep(0.01)
+        if not (is_late and process_start(beat.pid)):
+            break
+    return beat, ends, ""
 
 
 def _ending(part: Part, beat: Beat | None, end: End | None, why: str) -> tuple[int, Ending]:

@@ -23,6 +23,7 @@ from taupy.state import container
 from taupy.state.container import ALIGN, Layout
 from taupy.state.folder import File, Folder, open_any
 from taupy.state.limits import PART_BYTES
+from taupy.state.pauses import pauses
 
 PART_SUFFIXES = (".part", ".pypart")
 SNAPSHOT_SUFFIX = ".snapshot"
@@ -89,15 +90,12 @@ def take_folded(folder: Folder) -> bool:
         return True
     descriptor = (folder / FOLDED).lock_descriptor()
     try:
-        until = time.monotonic() + _WAIT_S
-        while True:
-            try:
+        for _ in pauses(_WAIT_S, 0.005):
+            with suppress(BlockingIOError):
                 fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 break
-            except BlockingIOError:
-                if time.monotonic() > until:
-                    return False
-                time.sleep(0.005)
+        else:
+            return False
         (folder / FOLDED).rename(f"{FOLDED}-{time.time_ns():x}")
         return True
     finally:

@@ -16,7 +16,6 @@ import os
 import sqlite3
 import stat
 import struct
-import time
 from contextlib import contextmanager, suppress
 from typing import Literal
 from urllib.parse import quote_from_bytes
@@ -24,6 +23,7 @@ from urllib.parse import quote_from_bytes
 from taupy.errors import DatabaseError
 from taupy.state import changers
 from taupy.state.folder import kind
+from taupy.state.pauses import pauses
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -197,9 +197,10 @@ def look_beside(path: str, *, writes: bool, patience_s: float) -> None:
         DatabaseError: something that is no file has one of the names, or what lies there is not
             to be used.
     """
-    ends = time.monotonic() + patience_s
     seen: object = None
-    while beside := _beside(path):
+    for _ in pauses(patience_s, 0.02):
+        if not (beside := _beside(path)):
+            return
         journal = f"{path}-journal"
         if journal in beside and _names_another(journal):
             raise DatabaseError(
@@ -214,12 +215,10 @@ def look_beside(path: str, *, writes: bool, patience_s: float) -> None:
         if is_at_work and not writes:
             return  # such a journal is not rolled back
         if is_at_work or (set(beside) == {journal} and beside != seen):
-            if time.monotonic() > ends:
-                raise Busy(f"{path} {LOCKED}")
             seen = beside
-            time.sleep(0.02)
             continue
         raise DatabaseError(_left_there(next(iter(beside)), why))
+    raise Busy(f"{path} {LOCKED}")
 
 
 def refuse_journal(path: str) -> None:
