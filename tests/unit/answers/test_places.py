@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from taupy.analysis.line_times import HotLine
 from taupy.answers import places
 from taupy.answers.own_code import kinds
+from taupy.commands import storer
 from taupy.model.profile import Timer
 from taupy.model.rows import TimerRow
 from taupy.pprof.cells import seen_by
@@ -413,3 +417,13 @@ def test_profiles_of_other_tools_do_not_tell_where_the_standard_library_lies(tmp
 def test_a_method_that_attrs_has_made_is_named_by_its_class():
     timer = TimerRow("x", "__eq__", "<attrs generated eq app.models.Point>", 1, "PYTHON")
     assert places.called(timer) == "Point.__eq__ (generated)"
+
+
+@pytest.mark.parametrize(
+    ("line_ns", "where"), [(80, "app.py:9 (100 ns, 100 %)"), (60, "work (app.py:3): 100 ns, 100 %")]
+)
+def test_the_end_of_a_run_names_a_line_only_if_it_has_the_time(line_ns, where):
+    groups = places.of_profile(profile_of(host(root(call(own("work", 3), 1, 100)))))
+    group, place = places.hottest(groups)
+    line = HotLine("app.py", 9, line_ns, 1.0, "text", None)
+    assert storer._hottest(group, replace(place, hottest=line)) == f"most in {where}"
