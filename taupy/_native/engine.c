@@ -351,6 +351,7 @@ static PyMethodDef methods[] = {
     {"metric_sources", metric_sources, METH_NOARGS, "{metric of calls: its unit}."},
     {"read_clock", read_clock, METH_NOARGS, "(ticks, CLOCK_MONOTONIC ns) of one moment."},
     {"digest", digest, METH_O, "digest(bytes): their SHA-256, in hexadecimal digits."},
+    {"interpreter_layout", interpreter_layout, METH_NOARGS, "See interpreter.h."},
     {"rights", rights, METH_NOARGS, "This process's rights, the option `rights`: see confined.h."},
     {"timer_enter", timer_enter, METH_VARARGS, "timer_enter(name, group): begin a timer."},
     {"timer_leave", timer_leave, METH_VARARGS, "timer_leave(name, group) -> was it open?"},

@@ -1,4 +1,5 @@
 /* See interpreter.h. */
+#define PY_SSIZE_T_CLEAN
 #define Py_BUILD_CORE_MODULE 1
 #include "interpreter.h"
 #include "process.h"
@@ -26,6 +27,12 @@ uint64_t interpreter_thread(void)
 #ifdef Py_GIL_DISABLED
 /* Not there: objects and bytecode are laid out otherwise. */
 static void describe(RemoteLayout *layout) { (void)layout; }
+
+PyObject *interpreter_layout(PyObject *module, PyObject *unused)
+{
+    (void)module, (void)unused;
+    return PyErr_Format(PyExc_RuntimeError, "it is a free-threaded build of Python");
+}
 #else
 
 #include <internal/pycore_frame.h>
@@ -96,6 +103,24 @@ static void describe(RemoteLayout *layout)
         .gil = (uint64_t)(uintptr_t)&_PyRuntime.ceval.gil,
 #endif
     };
+}
+
+PyObject *interpreter_layout(PyObject *module, PyObject *unused)
+{
+    (void)module, (void)unused;
+    RemoteLayout layout;
+    describe(&layout);
+    layout.code_type = layout.gil = 0;
+#if PY_VERSION_HEX >= 0x030C0000
+    size_t in_runtime = 0, in_interpreter = offsetof(PyInterpreterState, ceval.gil);
+#else
+    size_t in_runtime = offsetof(_PyRuntimeState, ceval.gil), in_interpreter = 0;
+#endif
+    return Py_BuildValue("y#nnnnn", &layout, (Py_ssize_t)sizeof layout,
+                         (Py_ssize_t)offsetof(_PyRuntimeState, interpreters.main),
+                         (Py_ssize_t)offsetof(PyInterpreterState, threads.head),
+                         (Py_ssize_t)offsetof(PyThreadState, next), (Py_ssize_t)in_runtime,
+                         (Py_ssize_t)in_interpreter);
 }
 #endif
 

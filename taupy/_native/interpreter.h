@@ -2,6 +2,7 @@
 #ifndef TAUPY_INTERPRETER_H
 #define TAUPY_INTERPRETER_H
 
+#include <Python.h>
 #include <stdint.h>
 
 /* The watch's process id, if each measured process must permit it to read (Yama's ptrace_scope is
@@ -14,5 +15,10 @@ void interpreter_describe(void);
 
 /* The address of the running thread's state; 0 if it has none. */
 uint64_t interpreter_thread(void);
+
+/* (a RemoteLayout without addresses; offsets of the main interpreter in the runtime, of the first
+ * thread in an interpreter, of the next one in a thread; and of the lock, in the runtime or, by its
+ * address, in the interpreter): what another process of this very Python is read by. */
+PyObject *interpreter_layout(PyObject *module, PyObject *unused);
 
 #endif

@@ -284,8 +284,9 @@ def views(db: ProfileDB, trial: int, options: Options) -> list[View]:
     limit = options.limit
     if limit is None and not options.whole:
         limit = FIRST
+    exact = not db.trial(trial).is_sampled
     tables = [
-        _view(lines, group, rows, whole.get(group, 0), options.detail, limit)
+        _view(lines, group, rows, whole.get(group, 0), options.detail, limit, exact)
         for group, rows in lines.by_group.items()
     ]
     shown = [view for view in tables if view.rows]
@@ -321,6 +322,9 @@ def _whole(db: ProfileDB, trial: int, facts: Mapping[int, Mapping[str, str]]) ->
     return whole
 
 
+_EXACT = "the time of a routine is exact, its division among lines is"
+
+
 def _view(
     lines: Lines,
     group: Group,
@@ -328,6 +332,7 @@ def _view(
     whole: float,
     detail: str,
     limit: int | None,
+    exact: bool,
 ) -> View:
     estimated = estimates(rows, DETAILS[detail])
     shown = [estimate for estimate in estimated.values() if estimate.is_shown]
@@ -337,9 +342,8 @@ def _view(
     if shown:
         looks = sum(row.line.looks for row in rows)
         notes.append(
-            f"~: the time of a routine is exact, its division among lines is estimated from "
-            f"{count(looks)} looks; the standard error of the first row is "
-            f"{duration(shown[0].error_ns)}"
+            f"~: {_EXACT if exact else 'all times are'} estimated from {count(looks)} looks; "
+            f"the standard error of the first row is {duration(shown[0].error_ns)}"
         )
     rare = [estimate for estimate in estimated.values() if not estimate.is_shown]
     if rare and shown:

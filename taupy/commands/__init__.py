@@ -23,6 +23,8 @@ GROUPS = {
     "Measure": {
         "run": "run a program and store its profile as a trial",
         "top": "runs that are under way: processes, routines, layers",
+        "attach": "look at a Python program that runs already, from outside",
+        "dump": "where each thread of a running Python program is, once",
         "setup": "build what PyTorch needs to be measured in full, once",
         "doctor": "what works on this machine, and how to fix the rest",
     },
@@ -64,7 +66,18 @@ GROUPS = {
 """The commands and what each does, as `taupy --help` lists them: a line of 80 columns each."""
 COMMANDS = {name: does for group in GROUPS.values() for name, does in group.items()}
 _MODULES = {"import": "import_", "help": "help_", "store": "team_store"}
-_WITHOUT_DATABASE = ("run", "static", "top", "store", "setup", "clean", "completion", "help")
+_WITHOUT_DATABASE = (
+    "run",
+    "static",
+    "top",
+    "attach",
+    "dump",
+    "store",
+    "setup",
+    "clean",
+    "completion",
+    "help",
+)
 _ELSEWHERE = {"--html": "-o FILE.html for a page"}
 """Options that other tools have, and what to write here."""
 _OWN_OPTIONS = ("-h", "--help", "-V", "--version")
@@ -128,7 +141,7 @@ class _TopLevel(argparse.ArgumentParser):
     """The parser of `taupy` itself, whose help lists the commands by what they are for."""
 
     def format_help(self) -> str:
-        lines = ["usage: taupy COMMAND [options]", "", "taupy run script.py, then taupy report", ""]
+        lines = ["usage: taupy COMMAND [options]: taupy run script.py, then taupy report", ""]
         for title, group in GROUPS.items():
             lines += _listed(title, group)
         return "\n".join([*lines, "", "taupy help COMMAND shows its options; -V the version.", ""])

@@ -333,7 +333,7 @@ class Request:
         """
         args = self.args
         # In imported trees, rows without values may have children with values.
-        imported = self.db.trial(self.trial_id).source.startswith("import ")
+        imported = self.db.trial(self.trial_id).is_capture
         if imported or args.fold_libraries or args.filter or args.group or args.where:
             choice = None
         answer = metrics.call_tree(

@@ -26,6 +26,16 @@ class TrialRow(NamedTuple):
     tags: tuple[str, ...]
 
     @property
+    def is_capture(self) -> bool:
+        """Whether it is no exact run of taupy's: another tool recorded it, or it is sampled."""
+        return self.is_sampled or self.source.startswith("import ")
+
+    @property
+    def is_sampled(self) -> bool:
+        """Whether a program that ran already was looked at, by `taupy attach`."""
+        return self.source.startswith("attach ")
+
+    @property
     def ending(self) -> str:
         """The exit code, or what else is known about the end; "" if nothing is."""
         if self.exit_code is not None:

@@ -7,7 +7,10 @@ may be cut off or nonsense.
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 _LONG, _NO_COLUMNS, _NONE = 14, 13, 15
 _MOST = 1 << 31
@@ -29,6 +32,15 @@ def positions(table: bytes, first_line: int) -> list[Position | None]:
     with suppress(IndexError):
         _decode(table, first_line, decoded)
     return decoded
+
+
+def position_at(units: Sequence[Position | None], instruction: int) -> Position | None:
+    """The position of an instruction, in bytes of code: of its unit, or of the last one before it
+    that has one."""
+    at = min(max(instruction, 0) // 2, len(units) - 1)
+    while at >= 0 and units[at] is None:
+        at -= 1
+    return units[at] if at >= 0 else None
 
 
 def _decode(table: bytes, line: int, decoded: list[Position | None]) -> None:

@@ -23,7 +23,7 @@ from taupy.model.profile import LineTime, Profile, SourceFile, ThreadProfile
 from taupy.model.rows import TimerRow
 from taupy.model.source_text import decoded, read
 from taupy.record.host_profile import FileNames, HostPlaces
-from taupy.record.line_table import Position, positions
+from taupy.record.line_table import Position, position_at, positions
 from taupy.record.source_files import own_codes
 from taupy.state import lines
 from taupy.state.folder import Folder
@@ -199,13 +199,8 @@ class _Join:
         code = self.codes[number]
         if number not in self._positions:
             self._positions[number] = positions(code.lines, code.first_line)
-        units = self._positions[number]
-        at = min(max(instruction, 0) // 2, len(units) - 1)
-        while at >= 0:
-            if (position := units[at]) is not None:
-                return position
-            at -= 1
-        return Position(code.first_line, code.first_line)
+        found = position_at(self._positions[number], instruction)
+        return found or Position(code.first_line, code.first_line)
 
     def exact(self, measured: ThreadProfile) -> dict[int, int]:
         """The exact time of each routine of the program on a thread, with what it calls of

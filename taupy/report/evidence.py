@@ -54,7 +54,7 @@ def trial_of(db: ProfileDB, trial: TrialRow) -> Trial:
         advice=kernel_proposals.by_kernel(db, trial.id),
         union_ns=cache(lambda: gpu_query.union_ns(db, trial.id)),
         gpu_times=cache(lambda: gpu_query.gpu_times(db, trial.id)),
-        is_capture=trial.source.startswith("import "),
+        is_capture=trial.is_capture,
     )
 
 

@@ -114,8 +114,8 @@ class Report:
 
     @property
     def is_capture(self) -> bool:
-        """Whether another tool recorded the trial."""
-        return self.trial.source.startswith("import ")
+        """Whether it is no exact run: calls may be unknown."""
+        return self.trial.is_capture
 
     def share_of_rest(self, finding: Finding) -> float | None:
         """What a finding could save of the time without imports and exit; None if these take so

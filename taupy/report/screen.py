@@ -360,7 +360,10 @@ class _Screen:
         if report.is_capture:
             hidden = 0 if self.verbose else len(report.remarks)
             notes = f" ({several(hidden, 'note')}: -v)" if hidden else ""
-            parts = [f"as another tool recorded it{notes}"]
+            how = (
+                "sampled from outside" if report.trial.is_sampled else "as another tool recorded it"
+            )
+            parts = [f"{how}{notes}"]
         names = [what if self.verbose else what.partition(" (")[0] for what in report.unmeasured]
         parts += [f"not measured: {', '.join(names)}"] if names else []
         if any(place.hottest for group in report.places for place in group.places):

@@ -228,7 +228,8 @@ class Lines:
             self.head.moved += thread.remote.moved - thread.moved
             thread.moved = thread.remote.moved
             inner, own = places
-            self.note(thread, self.does(thread), inner, own, took)
+            does = activity(process.part.pid, thread.tid, process.gil)
+            self.note(thread, does, inner, own, took)
 
     def places(
         self, thread: _Thread, frames: "tuple[tuple[int, int], ...]", now: int
@@ -302,21 +303,6 @@ class Lines:
         entry.code = Code("", "", 0, b"")  # it is in the file
         return number
 
-    def does(self, thread: _Thread) -> int:
-        """One of `lines.STATES`."""
-        place = f"/proc/{thread.process.part.pid}/task/{thread.tid}/"
-        try:
-            call, *words = contents(place + "syscall").split()
-        except (OSError, ValueError):
-            return CPU  # there is no such file here (gVisor)
-        if call == b"running":
-            return CPU
-        if call == _FUTEX and words:
-            return GIL if int(words[0], 16) in thread.process.gil else LOCK
-        stat = contents(place + "stat")
-        state = stat[stat.rindex(b")") + 2 :][:1]
-        return DISK if state == b"D" else CPU if state == b"R" else WAIT
-
     def note(
         self,
         thread: _Thread,
@@ -343,3 +329,26 @@ class Lines:
 
     def _write_head(self) -> None:
         posix.pwrite(self.files[lines.LINES], self.head.packed(), 0)
+
+
+def activity(pid: int, tid: int, gil: range) -> int:
+    """What a thread does: one of `lines.STATES`.
+
+    Args:
+        gil: where the interpreter's lock lies.
+
+    Raises:
+        OSError: there is no such thread any more.
+    """
+    place = f"/proc/{pid}/task/{tid}/"
+    try:
+        call, *words = contents(place + "syscall").split()
+    except (OSError, ValueError):
+        return CPU  # there is no such file here (gVisor)
+    if call == b"running":
+        return CPU
+    if call == _FUTEX and words:
+        return GIL if int(words[0], 16) in gil else LOCK
+    stat = contents(place + "stat")
+    state = stat[stat.rindex(b")") + 2 :][:1]
+    return DISK if state == b"D" else CPU if state == b"R" else WAIT

@@ -278,7 +278,7 @@ def test_a_destroyed_group_leaves_no_threads(ranks):
     """A weak reference to it would keep its threads and sockets, until one of them ends badly.
 
     Groups made again meet in a file: on the same port, a rank may still reach the store of before.
-    Each group is used before it is destroyed: while a rank still connects, the other's end fails it.
+    Each group is used before it is destroyed: the end of one rank fails another that connects.
     """
     codes, ask = ranks(
         """

@@ -54,6 +54,7 @@ OF_ALL = (
 NO_TABLE = {
     *("run", "gate", "report", "static", "import", "export", "serve", "merge", "store", "push"),
     *("pull", "ceilings", "setup", "clean", "doctor", "completion", "help", "top"),
+    *("attach", "dump"),
 }
 """Commands that show no trial's table, or that of another command; a report is tested below."""
 

@@ -1,0 +1,274 @@
+"""Find the Python in a process that taupy did not start, and read its threads from outside.
+
+Nothing is stopped, written or called there. Symbols of its executable, or of its libpython, say
+where the interpreter is; where the fields of its structures lie is known from this very Python,
+against whose headers our core was compiled. So both must be of one version (3.12 reads 3.12). What
+is read is not trusted: a bad address ends a look, and if the first looks make no sense, the process
+is refused.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import sys
+import time
+from contextlib import suppress
+from struct import Struct, error
+from typing import TYPE_CHECKING, NamedTuple
+
+from taupy.errors import TaupyError
+from taupy.model.processes import contents, process_start
+from taupy.watch.lines import activity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+_RUNTIME, _CODE_TYPE, _VERSION = b"_PyRuntime", b"PyCode_Type", b"Py_Version"
+_WORD = Struct("<Q")
+_VERSION_AT, _CODE_TYPE_AT, _GIL_AT, _GIL_SIZE_AT, _NATIVE_ID_AT = range(5)  # in a layout
+_THREADS_AT_MOST = 100_000
+_CHECK_NS = 1_000_000_000
+_TRIES = 3
+
+_ELF = b"\x7fELF\x02\x01"
+_ELF_HEAD = Struct("<16sHHIQQQIHHHHHH")
+_SECTION = Struct("<IIQQQQIIQQ")
+_SEGMENT = Struct("<IIQQQQQQ")
+_SYMBOL = Struct("<IBBHQQ")
+_SYMBOLS, _SHARED, _LOAD = 11, 3, 1
+
+
+class Unreadable(TaupyError):
+    """A process cannot be looked at; the message says why, and what to do."""
+
+
+class Frame(NamedTuple):
+    """One frame: a code object's file, name and first line, and where in it the thread is."""
+
+    file: str
+    name: str
+    first_line: int
+    table: bytes
+    instruction: int
+
+
+class Interpreter:
+    """The main interpreter of a process.
+
+    Raises:
+        Unreadable: there is none, it is of another version, or it may not be read.
+    """
+
+    def __init__(self, pid: int) -> None:
+        from taupy._native import engine
+
+        layout, main, first, self._next, gil_in_runtime, gil_in_interpreter = (
+            engine.interpreter_layout()
+        )
+        self.pid, self.start = pid, process_start(pid)
+        if not self.start:
+            raise Unreadable(f"there is no process {pid}")
+        try:
+            self._memory = os.open(f"/proc/{pid}/mem", os.O_RDONLY | os.O_CLOEXEC)
+            symbols, path = _symbols(pid)
+            numbers = [number for (number,) in _WORD.iter_unpack(layout)]
+            self._is_readable(symbols, numbers[_VERSION_AT], path)
+            runtime = symbols[_RUNTIME]
+            self._interpreter = self._word(runtime + main)
+            self._first = self._interpreter + first
+            gil = runtime + gil_in_runtime
+            if gil_in_interpreter:
+                gil = self._word(self._interpreter + gil_in_interpreter)
+        except PermissionError as problem:
+            raise Unreadable(_forbidden(pid)) from problem
+        except OSError as problem:
+            raise Unreadable(f"process {pid} cannot be read: {problem.strerror}") from problem
+        self._native_id = numbers[_NATIVE_ID_AT]
+        numbers[_CODE_TYPE_AT], numbers[_GIL_AT] = symbols[_CODE_TYPE], gil
+        self.layout = b"".join(map(_WORD.pack, numbers))
+        self.gil = range(gil, gil + numbers[_GIL_SIZE_AT])
+        self.codes: dict[int, tuple[int, object, tuple[str, str, int, int, bytes]]] = {}
+
+    def _is_readable(self, symbols: dict[bytes, int], ours: int, path: str) -> None:
+        if not symbols.keys() >= {_RUNTIME, _CODE_TYPE}:
+            name = path or contents(f"/proc/{self.pid}/comm").decode("utf-8", "replace").strip()
+            raise Unreadable(f"process {self.pid} ({name}) is no Python that can be read")
+        theirs = self._word(symbols[_VERSION]) & 0xFFFFFFFF if _VERSION in symbols else 0
+        if theirs >> 16 != ours >> 16:
+            is_known = theirs >> 24 == 3
+            version = f"Python 3.{theirs >> 16 & 255}" if is_known else "a Python before 3.11"
+            advice = f": use the taupy of {version.lower()}" if is_known else ""
+            raise Unreadable(
+                f"process {self.pid} runs {version}, and this taupy, of Python "
+                f"3.{sys.version_info.minor}, can read only processes of that version{advice}"
+            )
+
+    def close(self) -> None:
+        os.close(self._memory)
+
+    def is_there(self) -> bool:
+        """Whether the process is still the same."""
+        return process_start(self.pid) == self.start
+
+    def _word(self, address: int) -> int:
+        try:
+            (word,) = _WORD.unpack(os.pread(self._memory, 8, address))
+        except (error, OverflowError, ValueError):
+            raise OSError(14, "it has no such address") from None
+        return int(word)
+
+    def threads(self) -> Iterator[ForeignThread]:
+        """Its threads with Python, as they are now."""
+        from taupy._native import remote
+
+        with suppress(OSError):
+            state = self._word(self._first)
+            for _ in range(_THREADS_AT_MOST):
+                if not state:
+                    return
+                native_id = self._word(state + self._native_id)
+                with suppress(ValueError):
+                    thread = remote.Thread(self.pid, self.layout, state, native_id)
+                    yield ForeignThread(self, thread, native_id, state)
+                state = self._word(state + self._next)
+
+    def code(self, thread: Any, address: int, now: int) -> tuple[str, str, int, int, bytes]:
+        """The code object at an address, read again when another has taken its place.
+
+        Raises:
+            ValueError: there is none.
+        """
+        known = self.codes.get(address)
+        if known is not None and now - known[0] < _CHECK_NS:
+            return known[2]
+        mark = thread.mark(address)
+        if known is None or known[1] != mark:
+            known = now, mark, thread.code(address)
+        self.codes[address] = now, mark, known[2]
+        return known[2]
+
+
+class ForeignThread:
+    """A thread of an interpreter.
+
+    Attributes:
+        native_id: the operating system's id of it.
+        torn: looks whose frames did not fit together.
+    """
+
+    def __init__(self, of: Interpreter, remote: Any, native_id: int, state: int) -> None:
+        self.of, self.remote, self.native_id, self.state = of, remote, native_id, state
+        self.torn = 0
+
+    def name(self) -> str:
+        """What the system calls it; the main thread as Python does."""
+        if self.native_id == self.of.pid:
+            return "MainThread"
+        try:
+            path = f"/proc/{self.of.pid}/task/{self.native_id}/comm"
+            return contents(path).decode("utf-8", "replace").strip()
+        except OSError:
+            return ""
+
+    def does(self) -> int:
+        """One of `state.lines.STATES`."""
+        return activity(self.of.pid, self.native_id, self.of.gil)
+
+    def look(self) -> list[Frame] | None:
+        """Its frames, innermost first; None if they did not fit together.
+
+        Raises:
+            OSError: it has ended, or may not be read.
+        """
+        for _ in range(_TRIES):
+            found = self.remote.look(set())
+            now = time.monotonic_ns()
+            if found is None:
+                continue
+            frames = []
+            with suppress(ValueError):
+                for address, instruction in found:
+                    file, name, line, units, table = self.of.code(self.remote, address, now)
+                    if not -2 <= instruction < 2 * units:
+                        raise ValueError
+                    frames.append(Frame(file, name, line, table, instruction))
+                return frames
+        self.torn += 1
+        return None
+
+
+# --- symbols -------------------------------------------------------------------------
+
+
+def _symbols(pid: int) -> tuple[dict[bytes, int], str]:
+    """Addresses of our symbols in the process, and the file that they were found in.
+
+    Raises:
+        OSError: it has ended, or may not be read.
+    """
+    first: dict[str, int] = {}
+    with open(f"/proc/{pid}/maps", encoding="utf-8", errors="surrogateescape") as maps:
+        for line in maps:
+            words = line.rstrip("\n").split(maxsplit=5)
+            if len(words) == 6 and "python" in os.path.basename(words[5]) and words[2] == "0" * 8:
+                first.setdefault(words[5], int(words[0].partition("-")[0], 16))
+    exe = os.readlink(f"/proc/{pid}/exe")
+    for path, begin in first.items():
+        of_process = f"/proc/{pid}/exe" if path == exe else f"/proc/{pid}/root{path}"
+        with suppress(OSError, error, ValueError):
+            found = _defined(of_process, begin)
+            if _RUNTIME in found:
+                return found, path
+    return {}, exe
+
+
+def _defined(path: str, begin: int) -> dict[bytes, int]:
+    """Addresses of our symbols that a file defines, which is mapped from an address on."""
+    with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        if data[:6] != _ELF:
+            return {}
+        head = _ELF_HEAD.unpack_from(data)
+        kind, segments_at, sections_at = head[1], head[5], head[6]
+        segment_count, section_count = head[10], head[12]
+        bias = 0
+        if kind == _SHARED:
+            for number in range(segment_count):
+                segment = _SEGMENT.unpack_from(data, segments_at + number * _SEGMENT.size)
+                if segment[0] == _LOAD:
+                    bias = begin - (segment[3] & -mmap.PAGESIZE)
+                    break
+        found: dict[bytes, int] = {}
+        for number in range(section_count):
+            section = _SECTION.unpack_from(data, sections_at + number * _SECTION.size)
+            if section[1] == _SYMBOLS:
+                names = _SECTION.unpack_from(data, sections_at + section[6] * _SECTION.size)
+                texts = data[names[4] : names[4] + names[5]]
+                wanted = {
+                    texts.find(b"\0" + name + b"\0") + 1: name
+                    for name in (_RUNTIME, _CODE_TYPE, _VERSION)
+                }
+                wanted.pop(0, None)
+                for symbol in _SYMBOL.iter_unpack(data[section[4] : section[4] + section[5]]):
+                    if symbol[0] in wanted and symbol[3]:
+                        found[wanted[symbol[0]]] = symbol[4] + bias
+        return found
+
+
+def _forbidden(pid: int) -> str:
+    """Why a process may not be read, and what to do."""
+    with suppress(OSError, ValueError):
+        if os.stat(f"/proc/{pid}").st_uid != os.geteuid():
+            return f"process {pid} is another user's: looking at it needs root"
+    with suppress(OSError, ValueError):
+        scope = int(contents("/proc/sys/kernel/yama/ptrace_scope"))
+        if scope:
+            return (
+                f"the kernel permits no look at process {pid} (ptrace_scope is {scope}): run taupy "
+                "as root, or `sudo sysctl kernel.yama.ptrace_scope=0`"
+            )
+    return (
+        f"the kernel permits no look at process {pid}: it needs root, or the capability "
+        "CAP_SYS_PTRACE (docker run --cap-add SYS_PTRACE)"
+    )
