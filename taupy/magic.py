@@ -339,7 +339,7 @@ def _show(profile: Profile, page: str | None) -> None:
 
     if page is not None:
         profile.trial.report().save(page)
-    IPython.display.display(_Shown(profile.trial, page or ""))  # type: ignore[no-untyped-call]
+    IPython.display.display(_Shown(profile.trial, page or ""))
 
 
 class _Shown:
