@@ -1,8 +1,8 @@
 """What a call takes in five kinds of code, in ns of CPU time: the least of five rounds.
 
-    python benchmarks/calls.py                           natively
-    taupy run --no-watch benchmarks/calls.py             the difference is what taupy adds
-    python -m cProfile benchmarks/calls.py               and so on
+python benchmarks/calls.py                           natively
+taupy run --no-watch benchmarks/calls.py             the difference is what taupy adds
+python -m cProfile benchmarks/calls.py               and so on
 """
 
 from __future__ import annotations

@@ -26,6 +26,7 @@ from bisect import bisect_right, insort
 from collections import Counter, defaultdict, deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 from taupy.model.gpu_path import EARLIER, UNEXPLAINED, Kind, Part, Path
@@ -91,6 +92,7 @@ class _Point(NamedTuple):
         at: nanoseconds since the step's begin.
         since: when the piece began, as measured; -1 if it was not on the host.
         orders: the places of the calls that may have made what follows wait.
+        thread: whose routines are the places; -1 if `place` is the place.
     """
 
     at: int
@@ -100,6 +102,7 @@ class _Point(NamedTuple):
     ns: int
     since: int = -1
     orders: Sequence[str] = ()
+    thread: int = -1
 
 
 def critical_path(program: Program, step: str = "") -> Path:
@@ -116,7 +119,6 @@ class _Replay:
         self.program = program
         self.host = _Point(0, None, "host", "", 0)
         self.measured = program.begin  # the host has been replayed until then
-        self.next = [0] * len(program.threads)
         self.last: dict[int, tuple[_Point, Work]] = {}  # of each stream
         self.done: list[tuple[int, int, _Point, Work]] = []  # by end
         self.joins: list[str] = []  # places of calls that made a stream wait
@@ -152,29 +154,25 @@ class _Replay:
 
     def _run_host(self, until: int, thread: int) -> None:
         """Until the next call: what the thread did that makes it."""
-        for begin, end, place in self._pieces(thread, self.measured, until):
-            ns = end - begin
-            self.host = _Point(self.host.at + ns, self.host, "host", place, ns, begin)
-        self.measured = max(until, self.measured)
+        ns = until - self.measured
+        if ns > 0:
+            at = self.host.at + ns
+            self.host = _Point(at, self.host, "host", "", ns, self.measured, thread=thread)
+            self.measured = until
 
     def _pieces(self, thread: int, begin: int, end: int) -> Iterator[tuple[int, int, str]]:
         """All of this time; "" where nothing is known of the thread."""
         pieces = self.program.threads[thread] if self.program.threads else ()
-        at = self.next[thread] if self.program.threads else 0
-        while at < len(pieces) and pieces[at][1] <= begin:
-            at += 1
-        if self.program.threads:
-            self.next[thread] = at
+        at = bisect_right(pieces, begin, key=lambda piece: piece[1])
         now = begin
         while now < end:
             since, until, place = pieces[at] if at < len(pieces) else (end, end, "")
             if since > now:
                 yield now, min(since, end), ""
-                now = min(since, end)
-            if since < end and now < end:
-                yield now, min(until, end), place
-                now = min(until, end)
-                at += 1
+            if since < end:
+                yield max(since, now), min(until, end), place
+            now = until
+            at += 1
 
     def _run_work(self, work: Work, call: Call) -> None:
         self._run_earlier(work.stream, work.begin)
@@ -244,6 +242,14 @@ class _Replay:
         ordering = set()
         intervals = []
         for point in points:
+            if point.thread >= 0:
+                for begin, end, place in self._pieces(
+                    point.thread, point.since, point.since + point.ns
+                ):
+                    on_path["host", place] += end - begin
+                    by_place[place] += end - begin
+                    intervals.append((begin, end, place))
+                continue
             on_path[point.kind, point.place] += point.ns
             by_place[point.place] += point.ns
             loose[point.place] += point.ns if point.kind in UNEXPLAINED else 0
@@ -283,17 +289,29 @@ class _Replay:
 
     def _least(self, place: str) -> int:
         """What the step takes at least without a place, whatever that orders."""
-        streams: Counter[int] = Counter()
-        for work in self.program.works:
-            if not work.is_earlier and work.place != place:
-                streams[work.stream] += work.end - work.begin
-        least = max(streams.values(), default=0)
+        streams, of_place = self._stream_sums
+        least = max((ns - of_place[stream, place] for stream, ns in streams.items()), default=0)
         if len(self.program.threads) == 1:
-            waits = [call for call in self.program.calls if call.waits]
-            own = sum(
-                end - begin
-                for begin, end, where in self.program.threads[0]
-                if where not in ("", place)
-            )
-            least = max(least, own - sum(call.end - call.begin for call in waits))
+            whole, own = self._thread_sums
+            least = max(least, whole - own[place])
         return least
+
+    @cached_property
+    def _stream_sums(self) -> tuple[Counter[int], Counter[tuple[int, str]]]:
+        """Time of the step's works by stream, and by stream and place."""
+        streams: Counter[int] = Counter()
+        of_place: Counter[tuple[int, str]] = Counter()
+        for work in self.program.works:
+            if not work.is_earlier:
+                streams[work.stream] += work.end - work.begin
+                of_place[work.stream, work.place] += work.end - work.begin
+        return streams, of_place
+
+    @cached_property
+    def _thread_sums(self) -> tuple[int, Counter[str]]:
+        """Time of the lone thread without waits, and its time by place."""
+        own: Counter[str] = Counter()
+        for begin, end, place in self.program.threads[0]:
+            own[place] += end - begin
+        waits = sum(call.end - call.begin for call in self.program.calls if call.waits)
+        return own.total() - own[""] - waits, own

@@ -27,7 +27,7 @@ from array import array
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from taupy.analysis.critical_path import Call, Program, Work, critical_path
@@ -289,11 +289,6 @@ class _Doing(NamedTuple):
     routine: str
     other: str
 
-    @property
-    def place_of_time(self) -> str:
-        """What its time belongs to: the innermost operator, routine or annotation."""
-        return self.operator or self.routine or self.other
-
 
 _NOTHING = _Doing("nothing recorded on the host", "", "", "", "", "", "")
 
@@ -306,6 +301,7 @@ class _Doings:
         self._known: dict[int, _Doing] = {_NONE: _NOTHING}
         self._depth: dict[int, int] = {_NONE: 0}
         self._shared: dict[tuple[int, int], int] = {}
+        self._places: dict[int, tuple[str, str, str]] = {_NONE: ("", "", "")}
 
     def of(self, row: int) -> _Doing:
         doing = self._known.get(row)
@@ -322,6 +318,27 @@ class _Doings:
 
     def name(self, row: int) -> str:
         return self._timers[self._tree.timer[row]].name[:_PLACE]
+
+    def place(self, row: int) -> str:
+        """What its time belongs to: the innermost operator, else routine, else annotation."""
+        chain = []
+        while row not in self._places:
+            chain.append(row)
+            row = self._tree.parent[row]
+        own = self._places[row]
+        for below in reversed(chain):
+            own = self._places[below] = _named(self._timers[self._tree.timer[below]], own)
+        return own[0] or own[1] or own[2]
+
+    def operator(self, row: int) -> str:
+        """The innermost operator; "" if there is none."""
+        self.place(row)
+        return self._places[row][0]
+
+    def orders(self, row: int) -> bool:
+        """Whether it is a call that makes the host wait for the GPU, or a stream for an event."""
+        timer = self._timers[self._tree.timer[row]]
+        return "CUDA_API" in timer.groups and _orders(timer.name)
 
     def depth(self, row: int) -> int:
         chain = []
@@ -371,6 +388,25 @@ def _inside(timer: Timer, above: _Doing) -> _Doing:
     else:
         cause, place = "host", operator or routine or other
     return _Doing(cause, place, waits, call, operator, routine, other)
+
+
+@cache
+def _orders(call: str) -> bool:
+    if gpu_calls.launches(call):
+        return False
+    return gpu_calls.drains(call) or gpu_calls.stream_waits(call)
+
+
+def _named(timer: Timer, above: tuple[str, str, str]) -> tuple[str, str, str]:
+    """The innermost operator, routine and annotation of a routine that another one calls."""
+    operator, routine, other = above
+    name, groups = timer.name[:_PLACE], timer.groups
+    if "OPERATOR" in groups:
+        return name, routine, other
+    if "PYTHON" in groups or "PYTHON_C" in groups:
+        place = name if timer.file is None else f"{name} ({timer.file}:{timer.line})"[:_PLACE]
+        return operator, place, other
+    return operator, routine, (other or name) if "CUDA_API" in groups else name
 
 
 def _cause_of(timer: Timer, is_call: bool) -> Cause | None:
@@ -450,18 +486,29 @@ class _Host:
         import numpy as np
 
         _, since, until, rows = self.split(np.array([begin]), np.array([end]))
-        pieces = zip(since.tolist(), until.tolist(), rows.tolist(), strict=True)
-        return [(since, until, self.doings.of(row).place_of_time)
-                for since, until, row in pieces if row != _NONE and until > since]  # fmt: skip
+        distinct, which = np.unique(rows, return_inverse=True)
+        numbers: dict[str, int] = {}
+        of_row = [numbers.setdefault(self.doings.place(row), len(numbers))
+                  for row in distinct.tolist()]  # fmt: skip
+        places = np.array(of_row, dtype=np.int64)[which]
+        places[rows == _NONE] = _NONE
+        first = np.flatnonzero(np.concatenate(([True], places[1:] != places[:-1])))
+        since, until = since[first], np.concatenate((since[first[1:]], until[-1:]))
+        names = list(numbers)
+        pieces = zip(since.tolist(), until.tolist(), places[first].tolist(), strict=True)
+        return [(begin, end, names[place])
+                for begin, end, place in pieces if place != _NONE and end > begin]  # fmt: skip
 
-    def waiting_within(self, begin: int, end: int) -> Iterator[tuple[int, int, int]]:
+    def ordering_within(self, begin: int, end: int) -> list[tuple[int, int, int]]:
         """Begin, end and row of calls that wait for the GPU, or make a stream wait."""
-        first, last = (bisect_left(self.slices.begin, moment) for moment in (begin, end))
-        for at in range(first, last):
-            row = self.slices.row[at]
-            call = self.doings.of(row).call
-            if call and (gpu_calls.drains(call) or gpu_calls.stream_waits(call)):
-                yield self.slices.begin[at], self.slices.end[at], row
+        import numpy as np
+
+        own = self.slices
+        first, last = (bisect_left(own.begin, moment) for moment in (begin, end))
+        rows = np.frombuffer(own.row, dtype=np.int64)[first:last]
+        orders = [row for row in np.unique(rows).tolist() if self.doings.orders(row)]
+        at = (first + np.flatnonzero(np.isin(rows, orders))).tolist()
+        return [(own.begin[number], own.end[number], own.row[number]) for number in at]
 
     @cached_property
     def stream_waits(self) -> list[int]:
@@ -656,17 +703,17 @@ class _Node:
         works, of_call = self._works(work, calls, chosen, launched)
         found: dict[tuple[int, int, int], Call] = {}
         for (thread, since, until, row), own in of_call.items():
-            place = self.hosts[thread].doings.of(row).place_of_time
+            place = self.hosts[thread].doings.place(row)
             is_slow = self._is_blocking(thread, since)
             found[thread, since, until] = Call(since, until, thread, place, tuple(own), is_slow)
         for thread, host in enumerate(self.hosts):
-            for since, until, row in host.waiting_within(begin, end):
-                doing = host.doings.of(row)
+            for since, until, row in host.ordering_within(begin, end):
+                name, place = host.doings.name(row), host.doings.place(row)
                 before = found.get((thread, since, until))
                 launched_by = () if before is None else before.works
                 found[thread, since, until] = Call(
-                    since, until, thread, doing.place_of_time, launched_by,
-                    gpu_calls.drains(doing.call), gpu_calls.stream_waits(doing.call),
+                    since, until, thread, place, launched_by,
+                    gpu_calls.drains(name), gpu_calls.stream_waits(name),
                 )  # fmt: skip
         ordered = sorted(found.values(), key=lambda call: (call.begin, call.end))
         pieces = [host.pieces_within(begin, end) for host in self.hosts]
@@ -690,7 +737,7 @@ class _Node:
         ):
             place = work.names[name]
             if is_launched:
-                place = self.hosts[host].doings.of(row).operator or place
+                place = self.hosts[host].doings.operator(row) or place
                 of_call.setdefault((host, since, until, row), []).append(len(works))
             works.append(Work(begin, end, stream, _PATH_KINDS[kind], place, not is_launched))
         return works, of_call
