@@ -15,7 +15,7 @@ from taupy.analysis.known_routines import is_wait
 from taupy.analysis.line_times import HotLine, LineRow, estimates, place_of
 from taupy.analysis.places import Part, Place
 from taupy.answers.lines import Lines, Texts
-from taupy.answers.places import GroupPlaces, called, short
+from taupy.answers.places import OWN_EXIT, GroupPlaces, called, short
 from taupy.model.question import Condition, Question
 from taupy.model.rows import TimerRow
 from taupy.model.thread_groups import MAIN, groups_of
@@ -44,7 +44,7 @@ KINDS: Mapping[Kind, str] = {
     "import": "imports",
     "wait": "waiting",
     "rest": "start and other",
-    "exit": "exit",
+    "exit": OWN_EXIT,
 }
 
 _PHASES: Mapping[str, Kind] = {

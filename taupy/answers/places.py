@@ -34,6 +34,9 @@ from taupy.profiledb.database import ProfileDB
 
 FIRST = 5
 """Places that people see of each group of threads."""
+OWN_EXIT = "Python's exit"
+"""What passes after the program's last line outside of its own code, which the phase `exit` holds,
+too."""
 
 _MOSTLY, _HARDLY = 0.5, 0.1
 _TREE = ("thread", "callpath", "parent", "timer")
@@ -286,4 +289,5 @@ def described(place: Place) -> str:
         if place.timer is None:
             return "waiting"
         return f"waiting in {where(place.timer, place.hottest)}"
-    return "outside of the program's code" if place.kind == "outside" else place.kind
+    names = {"outside": "outside of the program's code", "exit": OWN_EXIT}
+    return names.get(place.kind, place.kind)

@@ -427,3 +427,14 @@ def test_the_end_of_a_run_names_a_line_only_if_it_has_the_time(line_ns, where):
     group, place = places.hottest(groups)
     line = HotLine("app.py", 9, line_ns, 1.0, "text", None)
     assert storer._hottest(group, replace(place, hottest=line)) == f"most in {where}"
+
+
+def test_what_the_program_does_at_its_end_is_its_code_and_the_rest_pythons_exit(tmp_path):
+    """The phase `exit` holds both, so that the rest has a name of its own."""
+    at_end = call(Timer("exit", groups=("EXIT",)), 1, 40, [call(own("bye", 3), 1, 500)])
+    group = found(profile_of(host(root(call(MAIN, 1, 7), at_end))), tmp_path)["main thread"]
+    assert [(places.described(place), place.ns) for place in group.places] == [
+        ("bye (app.py:3)", 500),
+        ("<module> (app.py:1)", 7),
+        ("Python's exit", 40),
+    ]
