@@ -58,7 +58,8 @@ class Finding:
     """One thing that costs time, and what to do about it.
 
     Attributes:
-        kind: the rule's name, as in docs/report.md.
+        kind: the rule's name, as in docs/report.md; of some followed by a colon and which of its
+            cases it is.
         sentence: what is wrong and where, with its numbers.
         saved_ns: upper bound on the wall-clock time that could be saved.
         wall_ns: the trial's duration.

@@ -10,6 +10,7 @@ from datetime import datetime
 from functools import cache
 
 from taupy.analysis.findings.trial import Moment, Trial
+from taupy.answers.lines import Lines
 from taupy.comparison import kernel_proposals
 from taupy.model.question import Question
 from taupy.model.rows import TimerRow, TrialRow
@@ -50,6 +51,7 @@ def trial_of(db: ProfileDB, trial: TrialRow) -> Trial:
         memory=_memory(db, trial),
         steps=steps_of(db, trial.id),
         paths=paths,
+        lines=Lines.of_trial(db, trial.id, query.node_facts(db, trial.id)).rows,
         source=_sources(trial, metadata, paths),
         advice=kernel_proposals.by_kernel(db, trial.id),
         union_ns=cache(lambda: gpu_query.union_ns(db, trial.id)),

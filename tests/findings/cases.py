@@ -9,8 +9,15 @@ PICKLED = "data pickled for each job"
 HISTORY, MEMORY = "growing history", "memory growth"
 SYNC, COPIES, TINY, DATA = "synchronisation", "copies", "tiny kernels", "data wait"
 
+POLLING, LOOP_OF_EVENTS, SEARCH = "polling", "event loop", "search through everything"
+SAME, ONE_BY_ONE = "same work again", "one by one"
+
 PROGRAMS = {
     "amounts_one_by_one": (LOOP, "Export.time"),
+    "calls_in_line": (f"{SEARCH}: list moved", "calls_in_line.py:10"),
+    "outliers": (f"{SAME}: in each iteration", "outliers.py:10"),
+    "pages_to_visit": (f"{SEARCH}: list", "pages_to_visit.py:14"),
+    "places_of_runners": (f"{SEARCH}: list", "places_of_runners.py:9"),
     "average_so_far": (HISTORY, "Player.average"),
     "codec_at_each_call": (IMPORTS, "Packer.pack"),
     "days_one_by_one": (LOOP, "parsed"),
@@ -109,7 +116,34 @@ TRAININGS = {
     "saved_each_step": (STALL, "keep"),
 }
 
+BY_OTHERS = {
+    "backup_audit": ONE_BY_ONE,
+    "build_board": POLLING,
+    "churn_features": ONE_BY_ONE,
+    "clinic_sim": SEARCH,
+    "courier_quotes": SAME,
+    "halftone": ONE_BY_ONE,
+    "item_vectors": ONE_BY_ONE,
+    "label_press": POLLING,
+    "layer_stats": SAME,
+    "lead_scoring": ONE_BY_ONE,
+    "mail_filter": SEARCH,
+    "order_desk": SEARCH,
+    "patch_shards": SAME,
+    "plate_heat": SAME,
+    "price_collector": LOOP_OF_EVENTS,
+    "sensor_gateway": LOOP_OF_EVENTS,
+    "telemetry_stream": ONE_BY_ONE,
+    "tube_planner": ONE_BY_ONE,
+}
+"""Programs in `programs/by_others`, with the rule that finds the fault, and not in the twin."""
+
 LOOK_ALIKES = {
+    POLLING: ("waiting_for_work", "asyncio_queue"),
+    LOOP_OF_EVENTS: ("asyncio_queue", "waiting_for_work"),
+    SEARCH: ("word_counts", "edit_distance_and_parser", "orders"),
+    SAME: ("templates_kept", "rules_compiled", "regression_by_gradient"),
+    ONE_BY_ONE: ("recurrence", "kmeans", "pool_bootstrap"),
     LOOP: ("edit_distance", "recurrence", "queens", "matrix_products"),
     BUSY: ("two_threads", "waiting_for_work", "asyncio_queue"),
     STALL: ("some_log_lines", "word_counts", "mlp_in_memory"),

@@ -19,7 +19,14 @@ from tests.findings import (
     test_kernel_code,
     test_series,
 )
-from tests.findings.cases import INDEPENDENT, LOOK_ALIKES, PROGRAMS, TRAININGS, WITHOUT_ADVICE
+from tests.findings.cases import (
+    BY_OTHERS,
+    INDEPENDENT,
+    LOOK_ALIKES,
+    PROGRAMS,
+    TRAININGS,
+    WITHOUT_ADVICE,
+)
 from tests.gpu.pairs import try_pairs
 
 KINDS = {name: kind for name, (kind, _) in (PROGRAMS | INDEPENDENT).items()}
@@ -77,13 +84,14 @@ def table() -> dict[str, tuple[set[str], set[str]]]:
     """Each rule's pairs, and the healthy programs and profiles that look like its fault."""
     tried = [(KINDS[name], name) for name in {*pairs.PAIRS, *pairs.MODULES.values()}]
     tried += [(pair.kind, name) for name, pair in (try_pairs.PAIRS | try_pairs.CODE).items()]
+    tried += [(kind, name) for name, kind in BY_OTHERS.items()]
     alike = [(kind, name) for kind, names in LOOK_ALIKES.items() for name in names]
     alike += [("kernel's code", name) for name in test_kernel_code.LOOK_ALIKES]
     alike += [("step time", name) for name in test_series.OTHER_STEPS]
     alike += [("memory growth", name) for name in test_series.OTHER_MEMORY]
     alike += [("regression", f"last {ms} ms") for ms in test_findings.WITHIN]
     return {
-        rule.KIND: tuple({name for kind, name in names if kind == rule.KIND}
+        rule.KIND: tuple({name for kind, name in names if kind.partition(": ")[0] == rule.KIND}
                          for names in (tried, alike))
         for rule in RULES
     }  # fmt: skip

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from taupy.analysis.findings import source
-from taupy.analysis.findings.calls import place
+from taupy.analysis.findings.hot_lines import hottest
 from taupy.analysis.findings.source import Function
 from taupy.analysis.findings.trial import HOST, Trial
 from taupy.model.finding import Finding
@@ -53,9 +53,10 @@ def find(trial: Trial) -> Iterator[Finding]:
             continue
         yield Finding(
             KIND,
-            f"{place(timer)} processes all of {kept}, which grows with each of "
+            f"{hottest(trial, timer)} processes all of {kept}, which grows with each of "
             f"{count(longest.calls)} calls: {duration(longest.ns)}, "
-            f"{percent(100 * longest.ns / trial.wall_ns)} % of the run, and the share grows",
+            f"{percent(100 * longest.ns / trial.wall_ns)} % of the run, and the share grows "
+            "(quadratic)",
             saved_ns=longest.ns,
             wall_ns=trial.wall_ns,
             evidence=(

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 
 from taupy.analysis.findings import source, waiting
 from taupy.analysis.findings.calls import largest_part, place
+from taupy.analysis.findings.hot_lines import hottest
 from taupy.analysis.findings.trial import HOST, Trial
 from taupy.analysis.findings.waiting import Life
 from taupy.analysis.findings.workers import workers
@@ -248,7 +249,7 @@ def _locked(trial: Trial, lives: list[Life]) -> Iterator[Finding]:
         yield Finding(
             KIND,
             f"{several(len(threads), 'thread')} wait {duration(waited)} in all for the lock that "
-            f"{place(timer)} takes, while one of them "
+            f"{hottest(trial, timer)} takes, while one of them "
             f"{f'holds it and waits for {held}' if held else 'works'}",
             saved_ns=min(longest, waited / (len(threads) - 1)),
             wall_ns=trial.wall_ns,

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 from taupy.analysis.findings import source, waiting
 from taupy.analysis.findings.calls import Sum, place
+from taupy.analysis.findings.hot_lines import at_line
 from taupy.analysis.findings.trial import HOST, Trial
 from taupy.analysis.findings.workers import workers
 from taupy.analysis.known_routines import among
@@ -73,7 +74,7 @@ def find(trial: Trial) -> Iterator[Finding]:
         waited = f"{duration(longest.ns)}, {percent(100 * longest.ns / trial.wall_ns)} % of the run"
         yield Finding(
             KIND,
-            f"{place(timer)} sends {', '.join(names)} to other processes with each job: "
+            f"{_where(trial, timer)} sends {', '.join(names)} to other processes with each job: "
             f"{count(pickled.calls)} jobs are pickled in {duration(pickled.ns)}, and a worker "
             f"waits for its jobs and unpickles them for {waited}",
             saved_ns=max(longest.ns, in_vain),
@@ -86,6 +87,14 @@ def find(trial: Trial) -> Iterator[Finding]:
             refuted_by="it is small, or differs from job to job",
         )
         return
+
+
+def _where(trial: Trial, timer: TimerRow | None) -> str:
+    """The routine with the line that makes the jobs, if there is one such line."""
+    function = source.function(trial, timer) if timer else None
+    lines = {part.lineno for part in ast.walk(function or ast.Module([], []))
+             if isinstance(part, ast.Call) and source.called(part) in _JOBS}  # fmt: skip
+    return at_line(timer, *lines) if timer and len(lines) == 1 else place(timer)
 
 
 _OF_PICKLING = Condition("file", ("multiprocessing/reduction.py", "multiprocessing/queues.py"))

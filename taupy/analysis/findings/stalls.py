@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 from taupy.analysis.findings import source, unlogged
 from taupy.analysis.findings.calls import Sum, phase, place
+from taupy.analysis.findings.hot_lines import hottest
 from taupy.analysis.findings.source import Function
 from taupy.analysis.findings.trial import HOST, Trial
 from taupy.analysis.known_routines import Matches, among
@@ -81,7 +82,8 @@ def _saved(trial: Trial) -> Iterator[Finding]:
         names = tuple(dict.fromkeys(calls.timer[row].timer for row in sums.rows))
         yield Finding(
             KIND,
-            f"{place(where)} saves state {count(sums.calls)} times in {_share(trial, sums.ns)}",
+            f"{hottest(trial, where)} saves state {count(sums.calls)} times in "
+            f"{_share(trial, sums.ns)}",
             saved_ns=sums.ns + _around(trial, where, sums),
             wall_ns=trial.wall_ns,
             evidence=(trial.evidence(("thread", "timer"), (Condition("timer", names), HOST),
@@ -263,7 +265,7 @@ def _logged(trial: Trial) -> Iterator[Finding]:
         names = tuple(dict.fromkeys(calls.timer[row].timer for row in written))
         yield Finding(
             KIND,
-            f"{place(timer)} logs {count(longest.calls)} messages in "
+            f"{hottest(trial, timer)} logs {count(longest.calls)} messages in "
             f"{_share(trial, longest.ns)}",
             saved_ns=longest.ns,
             wall_ns=trial.wall_ns,

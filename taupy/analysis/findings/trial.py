@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from taupy.analysis.findings.calls import TREE, Calls, Sum
 from taupy.analysis.kernel_advice import Advice
+from taupy.analysis.line_times import LineRow, estimates
 from taupy.analysis.own_code import owners
 from taupy.model.collectives import THREAD_NAME
 from taupy.model.finding import Cell, Evidence
@@ -46,6 +47,7 @@ class Trial:
         memory: memory over time, sampled by the watch; empty without a watch.
         steps: steps of trainings and validations, each with its thread.
         paths: a routine's full name -> its file, as the interpreter knew it.
+        lines: the estimated times of lines; empty if the watch has not looked at any.
         source: the text of a routine's source file; None if it is missing or has changed since
             the trial ran.
         advice: a kernel's full name -> advice from its stored code.
@@ -67,6 +69,7 @@ class Trial:
     memory: Sequence[Moment] = ()
     steps: Sequence[tuple[ThreadRow, Steps]] = ()
     paths: Mapping[str, str | None] = field(default_factory=dict)
+    lines: Sequence[LineRow] = ()
     source: Callable[[TimerRow], str | None] = lambda timer: None
     advice: Mapping[str, Sequence[Advice]] = field(default_factory=dict)
     union_ns: Callable[[], Mapping[tuple[int, int], int]] = dict
@@ -123,6 +126,18 @@ class Trial:
         seen = self.seen_ns(thread)
         whole = sum(seen.values())
         return seen.get(STATES[1], 0) / whole if whole else None
+
+    @cached_property
+    def hottest(self) -> dict[TimerRow, int]:
+        """The line of each routine of the program that took most of its time, if it was seen often
+        enough."""
+        hottest: dict[TimerRow, int] = {}
+        for (timer, line), found in estimates(
+            self.lines, lambda row: (row.timer, row.line.line)
+        ).items():
+            if found.is_shown:
+                hottest.setdefault(timer, line)
+        return hottest
 
     @property
     def cores(self) -> int | None:

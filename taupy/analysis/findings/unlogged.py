@@ -87,17 +87,17 @@ def texts(trial: Trial) -> Iterator[Text]:
         longest = max(calls.by_thread(makers).values(), default=Sum())
         discarded = sum(calls.inclusive[row] for row in logging
                         if _last(calls.timer[row]) in silent)  # fmt: skip
+        number = sum(int(calls.calls[row]) for row in logging
+                     if _last(calls.timer[row]) in silent)  # fmt: skip
         if hidden:
             own_ns = max(
                 sum(calls.exclusive[row] for row in sums.rows)
                 for sums in calls.by_thread(rows).values()
             )
-            number = sum(int(calls.calls[row]) for row in logging
-                         if _last(calls.timer[row]) in silent)  # fmt: skip
             yield Text(timer, way.line, number, own_ns + longest.ns + discarded, "")
         elif makers:
             what = calls.timer[calls.largest(longest.rows)].short_name
-            yield Text(timer, way.line, longest.calls, longest.ns + discarded, what)
+            yield Text(timer, way.line, number, longest.ns + discarded, what)
 
 
 def _last(timer: TimerRow) -> str:

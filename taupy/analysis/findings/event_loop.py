@@ -1,0 +1,201 @@
+"""Rules on asyncio: what stands in the way of a loop's other tasks, and awaits one after another.
+
+That a line waits while the loop runs it is seen by the watch; that it is run by the loop is exact.
+How long a loop waited for events is exact, too.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from taupy.analysis.findings import source
+from taupy.analysis.findings.calls import Sum, place
+from taupy.analysis.findings.hot_lines import Hot, changed, hot_lines, parts, share, short, tree
+from taupy.analysis.findings.trial import HOST, Trial
+from taupy.analysis.known_routines import among, is_wait
+from taupy.model.finding import Finding
+from taupy.model.question import Condition
+from taupy.model.rows import ThreadRow, TimerRow
+from taupy.units import count, duration, percent
+
+KIND = "event loop"
+NEEDS = ("host",)
+
+LEAST = 0.1
+"""Minimum share of elapsed time in which the loop is kept from its tasks, or waits."""
+
+LEAST_TASKS = 3
+"""Minimum starts of coroutines that the loop runs as tasks: a single one keeps nobody."""
+
+LEAST_AWAITS = 10
+"""Minimum awaits one after another."""
+
+_WAITS = ("wait", "lock", "disk")
+_runs = among(("asyncio/events.py:Handle._run",))
+_selects = among((
+    "selectors.py:EpollSelector.select", "selectors.py:PollSelector.select",
+    "selectors.py:KqueueSelector.select", "selectors.py:SelectSelector.select",
+))  # fmt: skip
+_TOGETHER = frozenset(
+    {"gather", "create_task", "ensure_future", "TaskGroup", "as_completed", "wait"}
+)
+_PACED = frozenset({"sleep", "wait_for", "acquire"})
+
+
+def find(trial: Trial) -> Iterator[Finding]:
+    tasks: dict[ThreadRow, int] = {}
+    for row in _tasks(trial):
+        thread = trial.calls.thread[row]
+        tasks[thread] = tasks.get(thread, 0) + int(trial.calls.calls[row])
+    if not tasks:
+        return
+    yield from _blocked(trial, tasks)
+    yield from _in_turn(trial)
+
+
+def _tasks(trial: Trial) -> Iterator[int]:
+    """The rows of the program's coroutines that a loop runs by itself."""
+    calls = trial.calls
+    for top in calls.rows(_runs):
+        for row in calls.children(top):
+            if _is_coroutine(trial, calls.timer[row]):
+                yield row
+
+
+def _is_coroutine(trial: Trial, timer: TimerRow) -> bool:
+    return trial.is_own(timer) and isinstance(source.function(trial, timer), ast.AsyncFunctionDef)
+
+
+# --- what blocks it --------------------------------------------------------------
+
+
+def _blocked(trial: Trial, tasks: dict[ThreadRow, int]) -> Iterator[Finding]:
+    calls = trial.calls
+    for hot in hot_lines(trial, LEAST):
+        if tasks.get(hot.thread, 0) < LEAST_TASKS:
+            continue
+        ns = sum(
+            row.line.time_ns
+            for row in hot.rows
+            if row.line.state in _WAITS and not (row.callee and is_wait(row.callee))
+        )
+        rows = [row for row in calls.rows_of(hot.timer) if calls.thread[row] == hot.thread]
+        above = [_coroutine(trial, row) for row in rows]
+        inside = sum(calls.inclusive[row] for row, top in zip(rows, above, strict=True) if top)
+        whole = sum(calls.inclusive[row] for row in rows)
+        if ns < LEAST * trial.wall_ns or inside < 0.9 * whole:
+            continue
+        coroutine = max((timer for timer in above if timer), key=lambda timer: above.count(timer))
+        yield Finding(
+            f"{KIND}: blocked",
+            f"the event loop stands still while {hot.place} waits{_in_what(trial, hot)}"
+            f"{_from(trial, coroutine, hot.timer)}: {share(trial, ns)}, in which none of "
+            f"{count(tasks[hot.thread])} tasks goes on",
+            saved_ns=ns,
+            wall_ns=trial.wall_ns,
+            evidence=(trial.evidence(("thread", "timer"),
+                            (Condition("timer", (hot.timer.timer,)), HOST)),),
+            confidence="high",
+            attempt="run what blocks in a thread: await asyncio.to_thread(...), or use an "
+            "asynchronous library for it",
+            refuted_by="the tasks need each other's results in this order",
+        )  # fmt: skip
+
+
+def _coroutine(trial: Trial, row: int) -> TimerRow | None:
+    """The nearest coroutine of the program at or above a row, if a loop runs it."""
+    calls = trial.calls
+    found: TimerRow | None = None
+    while row >= 0:
+        timer = calls.timer[row]
+        if found is None and _is_coroutine(trial, timer):
+            found = timer
+        if _runs(timer):
+            return found
+        row = calls.parent[row]
+    return None
+
+
+def _in_what(trial: Trial, hot: Hot) -> str:
+    found = tree(trial, hot.timer)
+    at_work = parts(hot, found) if found else []
+    called = next((part.node for part in at_work if isinstance(part.node, ast.Call)), None)
+    return "" if called is None else f" in {short(called.func)}()"
+
+
+def _from(trial: Trial, coroutine: TimerRow, blocking: TimerRow) -> str:
+    """Where a coroutine calls what blocks."""
+    if coroutine == blocking:
+        return ", a coroutine"
+    function = source.function(trial, coroutine)
+    last = blocking.short_name.split(".")[-1]
+    lines = [part.lineno for part in ast.walk(function or ast.Module([], []))
+             if isinstance(part, ast.Call) and source.called(part) == last]  # fmt: skip
+    if len(lines) == 1:
+        return f", called by the coroutine {coroutine.short_name} ({coroutine.file}:{lines[0]})"
+    return f", called by the coroutine {place(coroutine)}"
+
+
+# --- one after another -----------------------------------------------------------
+
+
+def _in_turn(trial: Trial) -> Iterator[Finding]:
+    calls = trial.calls
+    waits = calls.by_thread(calls.outermost(_selects))
+    for timer in calls.timers:
+        if not _is_coroutine(trial, timer):
+            continue
+        entries = calls.by_thread(calls.rows_of(timer))
+        thread, sums = max(entries.items(), key=lambda item: item[1].calls)
+        waited = waits.get(thread, Sum())
+        if calls.entries(timer) != 1 or waited.ns < LEAST * trial.wall_ns:
+            continue  # several may be under way at a time, or the loop has no time to lose
+        function = source.function(trial, timer)
+        for await_, callee in _awaits(function) if function else ():
+            begun = [
+                child for row in sums.rows for child in calls.children(row)
+                if calls.timer[child].short_name.split(".")[-1] == callee
+                and _is_coroutine(trial, calls.timer[child])
+            ]  # fmt: skip
+            number = int(sum(calls.calls[row] for row in begun))
+            if number < LEAST_AWAITS:
+                continue
+            share_of_run = percent(100 * waited.ns / trial.wall_ns)
+            yield Finding(
+                f"{KIND}: one after another",
+                f"{timer.short_name} ({timer.file}:{await_.lineno}) awaits {callee} "
+                f"{count(number)} times, one after another, while the event loop waits for "
+                f"{duration(waited.ns)}, {share_of_run} % of the run",
+                saved_ns=waited.ns,
+                wall_ns=trial.wall_ns,
+                evidence=(trial.evidence(("thread", "timer"),
+                                (Condition("timer", (timer.timer,)), HOST)),),
+                confidence="medium",
+                attempt="start them together: await asyncio.gather(...), with a Semaphore if there "
+                "may not be too many at a time",
+                refuted_by="each needs what the one before it has done",
+            )  # fmt: skip
+
+
+def _awaits(function: source.Function) -> Iterator[tuple[ast.Await, str]]:
+    """Awaits of the loops of a coroutine that need nothing of the iteration before, with the name
+    of what is awaited."""
+    loops = [part for part in ast.walk(function) if isinstance(part, ast.For)]
+    if source.calls(function) & _TOGETHER:
+        return
+    for loop in loops:
+        awaits = [part for part in ast.walk(loop) if isinstance(part, ast.Await)]
+        if len(awaits) != 1 or not isinstance(call := awaits[0].value, ast.Call):
+            continue
+        inside = [part for part in ast.walk(loop) if isinstance(part, ast.Call)]
+        if {source.called(part) for part in inside} & _PACED or any(
+            isinstance(part, ast.Break | ast.Return) for part in ast.walk(loop)
+        ):
+            continue
+        given = {name for value in (*call.args, *(word.value for word in call.keywords))
+                 for name in source.names(value)}  # fmt: skip
+        targets = source.names(loop.target)
+        if given & (changed(loop) - targets):
+            continue
+        yield awaits[0], source.called(call)

@@ -1,0 +1,177 @@
+"""Rule: a loop sleeps until something has become true, instead of waiting for it.
+
+That the loop does nothing else is read from the source; how often and how long it slept is
+measured. What it costs is at most the rest of the last sleep of each wait: a loop that is entered
+once and sleeps for a second may be a service that waits for its end, and costs a second. Without a
+pause (`asyncio.sleep(0)`), it costs all turns.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from taupy.analysis.findings import hot_lines, source
+from taupy.analysis.findings.calls import Sum
+from taupy.analysis.findings.hot_lines import at_line, share, short
+from taupy.analysis.findings.trial import HOST, Trial
+from taupy.analysis.known_routines import among
+from taupy.model.finding import Finding
+from taupy.model.question import Condition
+from taupy.model.rows import TimerRow
+from taupy.units import count, duration
+
+KIND = "polling"
+NEEDS = ("host",)
+
+LEAST = 0.05
+"""Minimum share of elapsed time."""
+
+LEAST_SLEEPS = 20
+
+_is_sleep = among(("asyncio/tasks.py:sleep",))
+
+
+class _Poll(NamedTuple):
+    """A loop that sleeps until something is true.
+
+    Attributes:
+        line: of the sleep.
+        until: what it waits for, as text.
+        seconds: of a sleep; None: not written as a number.
+        is_async: whether it awaits the sleep.
+        repeated: whether the loop is in another one.
+    """
+
+    line: int
+    until: str
+    seconds: float | None
+    is_async: bool
+    repeated: bool
+
+
+def find(trial: Trial) -> Iterator[Finding]:
+    calls = trial.calls
+    hot = {(line.timer, line.line): line for line in hot_lines.hot_lines(trial, 0.0)}
+    for timer in calls.timers:
+        if not trial.is_own(timer):
+            continue
+        function = source.function(trial, timer)
+        for poll in _polls(function) if function else ():
+            rows = calls.rows_of(timer)
+            line = hot.get((timer, poll.line))
+            sleeps = Sum()
+            if poll.is_async:
+                below = [child for row in rows for child in calls.children(row)]
+                slept = [row for row in below if _is_sleep(calls.timer[row])]
+                sleeps = max(calls.by_thread(slept).values(), default=Sum())
+                if sleeps.calls < LEAST_SLEEPS:
+                    continue
+            elif line is None:
+                continue
+            entered = max(calls.by_thread(rows).values()).calls
+            ns = _lost(trial, poll, entered, sleeps, line)
+            if ns < LEAST * trial.wall_ns:
+                continue
+            yield _finding(trial, timer, poll, entered, sleeps, ns, line)
+
+
+def _lost(
+    trial: Trial, poll: _Poll, entered: int, sleeps: Sum, line: hot_lines.Hot | None
+) -> float:
+    """The time that the program may have lost, at most [ns]."""
+    if poll.is_async and poll.seconds == 0:
+        # Each turn of the event loop runs it in vain.
+        calls = trial.calls
+        thread = calls.thread[sleeps.rows[0]]
+        rows = [row for row in calls.rows(_is_of_asyncio) if calls.thread[row] == thread]
+        turns = sum(calls.exclusive[row] for row in rows)
+        return turns + (line.ns if line else 0)
+    waited = line.ns if line else (poll.seconds or 0) * 1e9 * sleeps.calls
+    if poll.seconds is None or poll.repeated:
+        return 0 if poll.is_async or line is None else line.sure_ns
+    return min(waited, poll.seconds * 1e9 * entered, trial.wall_ns)
+
+
+def _is_of_asyncio(timer: TimerRow) -> bool:
+    return (timer.file or "").startswith(("asyncio/base_events.py", "asyncio/events.py",
+                                          "asyncio/tasks.py", "selectors.py"))  # fmt: skip
+
+
+def _finding(
+    trial: Trial, timer: TimerRow, poll: _Poll, entered: int, sleeps: Sum, ns: float,
+    line: hot_lines.Hot | None,
+) -> Finding:  # fmt: skip
+    pause = "0" if poll.seconds == 0 else duration((poll.seconds or 0) * 1e9)
+    how = f"sleeps {pause}" if poll.seconds is not None else "sleeps"
+    often = f", {count(sleeps.calls)} times" if sleeps.calls else ""
+    waits = "" if line is None else f": {share(trial, line.ns)}"
+    times = "once" if entered == 1 else f"{count(entered)} times"
+    return Finding(
+        KIND,
+        f"{at_line(timer, poll.line)} waits {times} for `{poll.until}` in a loop that {how}"
+        f"{often}{waits}",
+        saved_ns=ns,
+        wall_ns=trial.wall_ns,
+        evidence=(trial.evidence(("thread", "timer"), (Condition("timer", (timer.timer,)), HOST)),),
+        confidence="high",
+        attempt=(
+            "let it wait until it is told: await an asyncio.Event, Condition or Queue"
+            if poll.is_async
+            else "let it wait until it is told: a queue.Queue, threading.Event or Condition"
+        ),
+        refuted_by="nobody can tell it, such as another machine or a device",
+    )
+
+
+def _polls(function: source.Function) -> Iterator[_Poll]:
+    loops = [part for part in ast.walk(function) if isinstance(part, hot_lines.Loop)]
+    for loop in loops:
+        if not isinstance(loop, ast.While) or loop.orelse:
+            continue
+        sleeps = [found for statement in loop.body if (found := _sleep(statement))]
+        others = [statement for statement in loop.body if not _sleep(statement)]
+        ends = [statement for statement in others if _is_end(statement)]
+        if len(sleeps) != 1 or len(others) != len(ends):
+            continue
+        constant = isinstance(loop.test, ast.Constant)
+        if constant == (not ends):
+            continue
+        until = loop.test
+        if constant and isinstance(ends[0], ast.If):
+            until = ends[0].test
+        if not any(isinstance(part, ast.Attribute | ast.Call | ast.Name)
+                   for part in ast.walk(until)):  # fmt: skip
+            continue
+        call, is_async = sleeps[0]
+        value = call.args[0] if call.args else None
+        number = value.value if isinstance(value, ast.Constant) else None
+        yield _Poll(
+            call.lineno,
+            short(until.operand if isinstance(until, ast.UnaryOp)
+                  and isinstance(until.op, ast.Not) else until),
+            float(number) if isinstance(number, int | float) else None,
+            is_async,
+            any(loop is not other and loop in ast.walk(other) for other in loops),
+        )  # fmt: skip
+
+
+def _sleep(statement: ast.stmt) -> tuple[ast.Call, bool] | None:
+    if not isinstance(statement, ast.Expr):
+        return None
+    value, is_async = statement.value, False
+    if isinstance(value, ast.Await):
+        value, is_async = value.value, True
+    if isinstance(value, ast.Call) and source.called(value) == "sleep":
+        return value, is_async
+    return None
+
+
+def _is_end(statement: ast.stmt) -> bool:
+    """`if ready: break`, or `return`."""
+    return (
+        isinstance(statement, ast.If)
+        and not statement.orelse
+        and all(isinstance(inner, ast.Break | ast.Return) for inner in statement.body)
+    )

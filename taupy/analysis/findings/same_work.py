@@ -1,0 +1,346 @@
+"""Rule: work whose result is known already is done again.
+
+How often and how long it is done is measured. That it is the same is measured where a cache is
+never hit, an archive's members are read more often than there are any, or workers are started
+again; otherwise it follows from the source: what is given does not change in the loop.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from taupy.analysis.findings import hot_lines, source
+from taupy.analysis.findings.calls import Sum, place
+from taupy.analysis.findings.hot_lines import Hot, Tree, changed, name, share, short
+from taupy.analysis.findings.source import Function, called
+from taupy.analysis.findings.trial import HOST, Trial
+from taupy.analysis.known_routines import among
+from taupy.model.finding import Confidence, Finding
+from taupy.model.question import Condition
+from taupy.model.rows import TimerRow
+from taupy.units import count, duration, percent
+
+KIND = "same work again"
+NEEDS = ("host",)
+
+LEAST = 0.1
+"""Minimum share of elapsed time."""
+
+LEAST_CALLS = 100
+"""Minimum calls of a cached routine, or reads of an archive."""
+
+MISSES = 0.9
+"""Minimum share of a cached routine's calls that run it."""
+
+PILED = 4
+"""Minimum runs of a hook for each call of its module: some modules have two or three."""
+
+_members = among(("numpy/lib/_npyio_impl.py:NpzFile.__getitem__",
+                  "numpy/lib/npyio.py:NpzFile.__getitem__"))  # fmt: skip
+_archives = among(("numpy/lib/_npyio_impl.py:NpzFile.__init__",
+                   "numpy/lib/npyio.py:NpzFile.__init__"))  # fmt: skip
+_workers = among(("torch/utils/data/dataloader.py:_MultiProcessingDataLoaderIter.__init__",))
+_ends_workers = among(
+    ("torch/utils/data/dataloader.py:_MultiProcessingDataLoaderIter._shutdown_workers",)
+)
+
+
+_MODULE = "torch/nn/modules/module.py:Module."
+_REGISTERING = {
+    "register_forward_hook", "register_forward_pre_hook", "register_full_backward_hook",
+}  # fmt: skip
+_registers = among(f"{_MODULE}{name}" for name in sorted(_REGISTERING))
+_removes = among(("torch/utils/hooks.py:RemovableHandle.remove",))
+
+
+def find(trial: Trial) -> Iterator[Finding]:
+    yield from _cached(trial)
+    yield from _unchanged(trial)
+    yield from _read_again(trial)
+    yield from _started_again(trial)
+    yield from _registered_again(trial)
+
+
+def _finding(
+    trial: Trial, what: str, timer: TimerRow | None, sentence: str, ns: float, attempt: str,
+    refuted_by: str, confidence: Confidence = "high",
+) -> Finding:  # fmt: skip
+    where = (Condition("timer", (timer.timer,)), HOST) if timer else (HOST,)
+    return Finding(
+        f"{KIND}: {what}", sentence, saved_ns=ns, wall_ns=trial.wall_ns,
+        evidence=(trial.evidence(("thread", "timer"), where, ("inclusive", "calls")),),
+        confidence=confidence, attempt=attempt, refuted_by=refuted_by,
+    )  # fmt: skip
+
+
+# --- caches ----------------------------------------------------------------------
+
+
+def _cached(trial: Trial) -> Iterator[Finding]:
+    """Caches of `functools.lru_cache` with a limit that are hardly ever hit."""
+    calls = trial.calls
+    for timer in calls.timers:
+        if not trial.is_own(timer):
+            continue
+        function = source.function(trial, timer)
+        limit = _limit(function) if function else None
+        if function is None or limit is None:
+            continue
+        rows = calls.rows_of(timer)
+        longest = max(calls.by_thread(rows).values(), key=lambda sums: sums.ns)
+        asked = _asked(trial, timer, rows, function.name)
+        if (
+            longest.ns < LEAST * trial.wall_ns
+            or longest.calls < max(LEAST_CALLS, 2 * limit)
+            or asked is None
+            or calls.entries(timer) < MISSES * asked
+        ):
+            continue
+        runs = count(int(calls.entries(timer)))
+        yield _finding(
+            trial, "cache hardly hit", timer,
+            f"{place(timer)} has a cache for {count(limit)} results that is hardly ever hit: the "
+            f"routine runs {runs} times for {count(int(asked))} requests (cache misses), "
+            f"{duration(longest.ns)}, {percent(100 * longest.ns / trial.wall_ns)} % of the run",
+            longest.ns,
+            f"raise maxsize ({limit}) above the number of different arguments, if they come "
+            "again: results are evicted before that (cache_info() counts hits)",
+            "the arguments never come again",
+            "medium",
+        )  # fmt: skip
+
+
+def _limit(function: Function) -> int | None:
+    """The limit of the routine's cache; None if it has none."""
+    for decorator in function.decorator_list:
+        made = decorator.func if isinstance(decorator, ast.Call) else decorator
+        if name(made).split(".")[-1] != "lru_cache":
+            continue
+        if not isinstance(decorator, ast.Call):
+            return 128
+        given = [*decorator.args, *(word.value for word in decorator.keywords
+                                    if word.arg == "maxsize")]  # fmt: skip
+        value = given[0] if given else ast.Constant(128)
+        if isinstance(value, ast.Constant) and type(value.value) is int:
+            return value.value
+    return None
+
+
+def _asked(trial: Trial, timer: TimerRow, rows: list[int], called_as: str) -> float | None:
+    """How often its callers have asked for a result, if each call of them asks once."""
+    calls = trial.calls
+    callers = {calls.timer[calls.parent[row]] for row in rows if calls.parent[row] >= 0}
+    asked = 0.0
+    for caller in callers:
+        function = source.function(trial, caller) if trial.is_own(caller) else None
+        tree = hot_lines.tree(trial, caller)
+        if function is None or tree is None or caller == timer:
+            return None
+        sites = [part for part in ast.walk(function)
+                 if isinstance(part, ast.Call) and called(part) == called_as]  # fmt: skip
+        if not sites or any(tree.repeats(site) is not None for site in sites):
+            return None
+        asked += calls.entries(caller) * len(sites)
+    return asked or None
+
+
+# --- loops -----------------------------------------------------------------------
+
+_PURE = frozenset(
+    {"sorted", "set", "frozenset", "list", "tuple", "dict", "sum", "min", "max", "compile", "loads",
+     "read_csv", "read_json", "read_parquet", "read_excel", "read_text", "inv", "pinv", "svd",
+     "eigh", "eig", "cholesky", "det", "matrix_rank", "norm", "lu_factor", "cho_factor", "qr",
+     "unique", "argsort", "cumsum", "corrcoef", "cov", "median", "quantile", "percentile",
+     "Counter", "deepcopy"}
+)  # fmt: skip
+"""Functions whose result depends on nothing but what they are given."""
+
+_FACTORING = frozenset({"solve", "lstsq", "inv", "cholesky", "eigh", "svd", "pinv", "spsolve"})
+"""Functions that decompose the matrix that is their first argument."""
+
+
+def _unchanged(trial: Trial) -> Iterator[Finding]:
+    for hot in hot_lines.hot_lines(trial, LEAST):
+        tree = hot_lines.tree(trial, hot.timer)
+        for part in hot_lines.parts(hot, tree) if tree else ():
+            if tree is None or not isinstance(part.node, ast.Call):
+                continue
+            if part.ns * hot.sure_ns / hot.ns < LEAST * trial.wall_ns:
+                continue
+            finding = _in_loop(trial, hot, tree, part.node, part.ns) or _factored(
+                trial, hot, tree, part.node, part.ns
+            )
+            if finding is not None:
+                yield finding
+
+
+def _given(call: ast.Call) -> set[str]:
+    values = [*call.args, *(word.value for word in call.keywords)]
+    if isinstance(call.func, ast.Attribute):
+        values.append(call.func.value)
+    return {name(part) for value in values for part in ast.walk(value)
+            if isinstance(part, ast.Name | ast.Attribute)} - {""}  # fmt: skip
+
+
+_READING = _PURE | {
+    "len",
+    "print",
+    "range",
+    "enumerate",
+    "zip",
+    "isinstance",
+    "str",
+    "int",
+    "float",
+}
+
+
+def _perhaps_changed(repeats: ast.AST) -> set[str]:
+    """Variables that a loop changes, or hands to a function that may."""
+    roots = {one.split(".")[0] for one in changed(repeats)}
+    for part in ast.walk(repeats):
+        if isinstance(part, ast.Call) and called(part) not in _READING:
+            for given in (*part.args, *(word.value for word in part.keywords)):
+                roots |= {name(given).split(".")[0]}
+            if isinstance(part.func, ast.Attribute):
+                roots.add(name(part.func.value).split(".")[0])
+    return roots
+
+
+def _in_loop(
+    trial: Trial, hot: Hot, tree: Tree, call: ast.Call, ns: int
+) -> Finding | None:  # fmt: skip
+    repeats = tree.repeats(call)
+    values = [*call.args, *(word.value for word in call.keywords)]
+    if repeats is None or called(call) not in _PURE or not values:
+        return None
+    if any(isinstance(part, ast.Call | ast.Await | ast.Yield)
+           for value in values for part in ast.walk(value)):  # fmt: skip
+        return None
+    if {one.split(".")[0] for one in _given(call)} & _perhaps_changed(repeats):
+        return None
+    return _finding(
+        trial, "in each iteration", hot.timer,
+        f"{hot.place} computes `{short(call)}` in each iteration, of what does not change in the "
+        f"loop: {share(trial, ns)}",
+        ns, "compute it once before the loop", "something else changes what it is given", "medium",
+    )  # fmt: skip
+
+
+def _factored(
+    trial: Trial, hot: Hot, tree: Tree, call: ast.Call, ns: int
+) -> Finding | None:  # fmt: skip
+    """A system of equations that is solved with the same matrix each time."""
+    if called(call) not in _FACTORING or not call.args:
+        return None
+    matrix = name(call.args[0])
+    repeats = tree.repeats(call)
+    entries = trial.calls.entries(hot.timer)
+    if matrix.startswith("self."):
+        setters = {
+            part.name for part in ast.walk(tree.module)
+            if isinstance(part, Function) and matrix in changed(part)
+        }  # fmt: skip
+        if not setters <= {"__init__"} or (entries < 10 and repeats is None):
+            return None
+    elif not matrix or repeats is None or matrix.split(".")[0] in changed(repeats):
+        return None
+    times = f" in {count(int(entries))} calls" if entries > 1 else ""
+    return _finding(
+        trial, "same matrix factored", hot.timer,
+        f"{hot.place} factors the same matrix, `{matrix}`, each time: {share(trial, ns)}{times}",
+        ns, "factor it once (lu_factor, cho_factor), and solve with the factors: lu_solve",
+        "the matrix is changed in place elsewhere",
+    )  # fmt: skip
+
+
+# --- files and workers -----------------------------------------------------------
+
+
+def _read_again(trial: Trial) -> Iterator[Finding]:
+    calls = trial.calls
+    reads = calls.longest(_members)
+    if reads.ns < LEAST * trial.wall_ns or reads.calls < LEAST_CALLS:
+        return
+    opened = sum(calls.calls[row] for row in calls.rows(_archives))
+    if reads.calls < 10 * max(opened, 1):
+        return
+    (timer, _), *_ = trial.by_place(reads.rows)
+    yield _finding(
+        trial, "archive read again", timer,
+        f"{hot_lines.hottest(trial, timer)} reads and decompresses members of .npz archives "
+        f"{count(reads.calls)} times, though only {count(int(opened))} were opened: "
+        f"{duration(reads.ns)}, {percent(100 * reads.ns / trial.wall_ns)} % of the run",
+        reads.ns,
+        "take the arrays out of an archive once, and keep them: {name: packed[name] for name in "
+        "packed.files}",
+        "they do not fit into memory",
+    )  # fmt: skip
+
+
+def _started_again(trial: Trial) -> Iterator[Finding]:
+    calls = trial.calls
+
+    def starts_or_ends(timer: TimerRow) -> bool:
+        return _workers(timer) or _ends_workers(timer)
+
+    spent = calls.longest(starts_or_ends)
+    started = calls.longest(_workers)
+    if started.calls < 3 or spent.ns < LEAST * trial.wall_ns:
+        return
+    (timer, _), *_ = trial.by_place(started.rows)
+    yield _finding(
+        trial, "workers restarted", timer,
+        f"{hot_lines.hottest(trial, timer)} starts the worker processes of a DataLoader "
+        f"{count(started.calls)} times: "
+        f"{duration(spent.ns)}, {percent(100 * spent.ns / trial.wall_ns)} % of the run in starting "
+        "and ending them",
+        spent.ns,
+        "DataLoader(..., persistent_workers=True)",
+        "each start needs another data set",
+    )  # fmt: skip
+
+
+def _registered_again(trial: Trial) -> Iterator[Finding]:
+    """Hooks of PyTorch's modules that pile up, so that each call of a module runs more of them."""
+    calls = trial.calls
+    registered = calls.longest(_registers)
+    if registered.calls < 3 or calls.rows(_removes):
+        return
+    (timer, _), *_ = trial.by_place(registered.rows)
+    inside = source.function(trial, timer) if timer else None
+    if timer is None or inside is None:
+        return
+    named = {part.name for part in ast.walk(source.tree(trial.source(timer) or ""))
+             if isinstance(part, Function)}  # fmt: skip
+    run = [row for row, above in enumerate(calls.parent)
+           if above >= 0 and not trial.is_own(calls.timer[above])
+           and _last(calls.timer[row]) in named - {"forward", "__call__"}
+           and trial.is_own(calls.timer[row])]  # fmt: skip
+    by_hook: dict[TimerRow, list[int]] = {}
+    for row in run:
+        by_hook.setdefault(calls.timer[row], []).append(row)
+    for hook, rows in by_hook.items():
+        spent = max(calls.by_thread(rows).values(), default=Sum())
+        modules = sum(calls.calls[above] for above in {calls.parent[row] for row in spent.rows})
+        if (
+            spent.ns < LEAST * trial.wall_ns
+            or spent.calls < LEAST_CALLS
+            or spent.calls < PILED * modules
+        ):
+            continue
+        yield _finding(
+            trial, "hooks pile up", hook,
+            f"{hot_lines.line_of_call(trial, timer, _REGISTERING)} registers hooks "
+            f"{count(registered.calls)} times, none of which is removed, so that they pile up: "
+            f"{hook.short_name} runs {count(spent.calls)} times, {duration(spent.ns)}, "
+            f"{percent(100 * spent.ns / trial.wall_ns)} % of the run",
+            spent.ns,
+            "remove a hook when it is no longer needed: handle.remove()",
+            "each module is registered once",
+        )  # fmt: skip
+
+
+def _last(timer: TimerRow) -> str:
+    return timer.short_name.split(".")[-1]

@@ -1,0 +1,361 @@
+"""Rule: a line goes through everything, each time, to find or to place one thing.
+
+The watch saw which expression was at work; that it goes through everything is read from the source:
+`in` and `index` of a list, `sort()` after each `append`, a table filtered for each key, a query by
+a column without an index, a pattern that can match one text in many ways.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from taupy.analysis.findings import hot_lines
+from taupy.analysis.findings.hot_lines import Hot, Part, Tree, name, share, short
+from taupy.analysis.findings.source import Function, called
+from taupy.analysis.findings.trial import HOST, Trial
+from taupy.model.finding import Confidence, Finding
+from taupy.model.question import Condition
+from taupy.units import count
+
+KIND = "search through everything"
+NEEDS = ("host",)
+
+LEAST = 0.2
+"""Minimum share of elapsed time in such expressions of a line: short lists take less."""
+
+LEAST_TIMES = 100
+"""Minimum calls of the routine, if no loop of it repeats the line."""
+
+
+class _Search(NamedTuple):
+    of: str
+    what: str
+    attempt: str
+    refuted_by: str
+    confidence: Confidence = "high"
+
+
+def find(trial: Trial) -> Iterator[Finding]:
+    for hot in hot_lines.hot_lines(trial, LEAST):
+        tree = hot_lines.tree(trial, hot.timer)
+        if tree is None:
+            continue
+        sums: dict[_Search, int] = {}
+        for part in hot_lines.parts(hot, tree):
+            search = _search(trial, hot, tree, part)
+            if search is not None:
+                sums[search] = sums.get(search, 0) + part.ns
+        search = max(sums, key=lambda search: sums[search], default=None)
+        if search is None or sums[search] * hot.sure_ns / hot.ns < LEAST * trial.wall_ns:
+            continue
+        entries = int(trial.calls.entries(hot.timer))
+        times = f" in {count(entries)} calls" if entries > 1 else ""
+        yield Finding(
+            f"{KIND}: {search.of}",
+            f"{hot.place} {search.what}: {share(trial, sums[search])}{times}",
+            saved_ns=sums[search],
+            wall_ns=trial.wall_ns,
+            evidence=(
+                trial.evidence(("thread", "timer"), (Condition("timer", (hot.timer.timer,)), HOST)),
+            ),
+            confidence=search.confidence,
+            attempt=search.attempt,
+            refuted_by=search.refuted_by,
+        )
+
+
+def _search(trial: Trial, hot: Hot, tree: Tree, part: Part) -> _Search | None:
+    node = part.node
+    often = trial.calls.entries(hot.timer) >= LEAST_TIMES
+    repeated = tree.repeats(node) is not None
+    if not (often or repeated):
+        return None
+    if isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.In | ast.NotIn):
+        return _in_list(tree, node)
+    if isinstance(node, ast.Call):
+        return (
+            _of_list(tree, node)
+            or _sorted_anew(tree, node)
+            or _ambiguous(tree, node)
+            or _without_index(tree, node)
+        )
+    return None
+
+
+# --- lists -----------------------------------------------------------------------
+
+_SETS = frozenset(
+    {"set", "frozenset", "dict", "deque", "Counter", "defaultdict", "OrderedDict", "array", "range"}
+)
+_LISTS = frozenset({"list", "sorted", "split", "splitlines", "readlines", "tolist"})
+
+
+@lru_cache(maxsize=64)
+def _lists(module: ast.Module) -> frozenset[str]:
+    """The last parts of names that stand for lists and for nothing else in a file."""
+    lists: set[str] = set()
+    others: set[str] = set()
+    for part in ast.walk(module):
+        if isinstance(part, ast.Assign | ast.AnnAssign) and part.value is not None:
+            targets = part.targets if isinstance(part, ast.Assign) else [part.target]
+            names = {name(target).split(".")[-1] for target in targets}
+            value = part.value
+            made = called(value) if isinstance(value, ast.Call) else ""
+            if isinstance(value, ast.List | ast.ListComp) or made in _LISTS:
+                lists |= names
+            elif made in _SETS or isinstance(
+                value, ast.Set | ast.Dict | ast.SetComp | ast.DictComp | ast.Constant
+            ):
+                others |= names
+        elif isinstance(part, ast.Call) and isinstance(part.func, ast.Attribute):
+            last = name(part.func.value).split(".")[-1]
+            if part.func.attr in ("add", "popleft", "appendleft", "keys", "items"):
+                others.add(last)
+            elif part.func.attr == "append":
+                lists.add(last)
+    return frozenset(lists - others - {""})
+
+
+def _is_list(tree: Tree, node: ast.expr) -> bool:
+    return name(node).split(".")[-1] in _lists(tree.module)
+
+
+def _in_list(tree: Tree, node: ast.Compare) -> _Search | None:
+    where = node.comparators[0]
+    if not _is_list(tree, where):
+        return None
+    return _Search(
+        "list",
+        f"searches the list `{short(where)}` for an element, one after another (`in`)",
+        "keep a set, or a dict, beside the list and look there",
+        "the list has few elements, or they cannot be hashed",
+    )
+
+
+def _of_list(tree: Tree, node: ast.Call) -> _Search | None:
+    if not (isinstance(node.func, ast.Attribute) and _is_list(tree, node.func.value)):
+        return None
+    where, method = short(node.func.value), node.func.attr
+    first = node.args[0] if node.args else None
+    is_front = isinstance(first, ast.Constant) and first.value == 0
+    if method in ("pop", "insert") and is_front:
+        return _Search(
+            "list moved",
+            f"moves all elements of the list `{where}` (`{method}(0)`)",
+            "use a collections.deque: popleft(), appendleft()",
+            "the list has few elements",
+        )
+    if method in ("index", "count", "remove"):
+        return _Search(
+            "list",
+            f"goes through the list `{where}` (`{method}()`)",
+            "keep a dict from element to position or count",
+            "the list has few elements, or they cannot be hashed",
+        )
+    return None
+
+
+def _sorted_anew(tree: Tree, node: ast.Call) -> _Search | None:
+    """A list that is sorted after each element that is added."""
+    if isinstance(node.func, ast.Attribute) and node.func.attr == "sort":
+        where = node.func.value
+    elif isinstance(node.func, ast.Name) and node.func.id == "sorted" and node.args:
+        where = node.args[0]
+    else:
+        return None
+    repeats = tree.repeats(node) or tree.function(node)
+    adds = [
+        part for part in ast.walk(repeats)
+        if isinstance(part, ast.Call) and called(part) in ("append", "insert")
+        and isinstance(part.func, ast.Attribute) and name(part.func.value) == name(where)
+        and tree.repeats(part) is tree.repeats(node)
+    ]  # fmt: skip
+    if not name(where) or not adds:
+        return None
+    return _Search(
+        "sorted again",
+        f"sorts all of `{short(where)}` again for each element that is added",
+        "bisect.insort(...) into the sorted list, or a heap if only the smallest is taken: heapq",
+        "many elements are added before each sort",
+    )
+
+
+# --- patterns --------------------------------------------------------------------
+
+_MATCHING = frozenset(
+    {"match", "search", "fullmatch", "findall", "finditer", "sub", "subn", "split"}
+)
+
+
+def _ambiguous(tree: Tree, node: ast.Call) -> _Search | None:
+    """A regular expression with a repetition within a repetition."""
+    if not (isinstance(node.func, ast.Attribute) and node.func.attr in _MATCHING):
+        return None
+    pattern = _pattern(tree, node)
+    if pattern is None or not is_ambiguous(pattern):
+        return None
+    return _Search(
+        "regex backtracks",
+        f"matches a pattern that repeats a repetition, `{_shortened(pattern)}`: where it does not "
+        "match, the regex tries all ways to divide the text (backtracking, exponential)",
+        "write the pattern so that each text has one way to match: no nested quantifier, or a "
+        "possessive one (`++`)",
+        "the texts are short",
+        "medium",
+    )
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= 30 else f"{text[:27]}..."
+
+
+def _pattern(tree: Tree, node: ast.Call) -> str | None:
+    assert isinstance(node.func, ast.Attribute)
+    made: ast.expr = node.func.value
+    if name(made) == "re":
+        return _text(tree, node.args[0]) if node.args else None
+    value = _assigned(tree, made)
+    if isinstance(value, ast.Call) and called(value) == "compile" and value.args:
+        return _text(tree, value.args[0])
+    return None
+
+
+def _assigned(tree: Tree, node: ast.expr) -> ast.expr | None:
+    """The value of a variable or attribute that is assigned once in its file."""
+    last = name(node).split(".")[-1]
+    values = [
+        part.value for part in ast.walk(tree.module)
+        if isinstance(part, ast.Assign)
+        and any(name(target).split(".")[-1] == last for target in part.targets)
+    ]  # fmt: skip
+    return values[0] if last and len(values) == 1 else None
+
+
+def _text(tree: Tree, node: ast.expr) -> str | None:
+    if isinstance(node, ast.Name | ast.Attribute):
+        node = _assigned(tree, node) or node
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else None
+
+
+@lru_cache(maxsize=256)
+def is_ambiguous(pattern: str) -> bool:
+    """Whether a regular expression repeats, without limit, what is itself a repetition without
+    limit and can be followed by itself at once: `(\\w+[ -]?)+`, but not `(\\w+,)+`."""
+    from re import _constants, _parser  # type: ignore[attr-defined]
+
+    try:
+        parsed = _parser.parse(pattern)
+    except (re.error, RecursionError, OverflowError):
+        return False
+    return _repeats_repetition(parsed, _constants.MAXREPEAT)
+
+
+def _repeats_repetition(parsed: Any, unlimited: Any) -> bool:
+    for operation, argument in parsed:
+        kind = str(operation)
+        inside = []
+        if kind in ("MAX_REPEAT", "MIN_REPEAT"):
+            _, most, body = argument
+            if most is unlimited and _is_divisible(body, unlimited):
+                return True
+            inside = [body]
+        elif kind == "SUBPATTERN":
+            inside = [argument[-1]]
+        elif kind == "BRANCH":
+            inside = argument[1]
+        elif kind in ("ASSERT", "ASSERT_NOT"):
+            inside = [argument[1]]
+        if any(_repeats_repetition(body, unlimited) for body in inside):
+            return True
+    return False
+
+
+def _is_divisible(body: Any, unlimited: Any) -> bool:
+    """Whether a text of such a body may be divided into several of them."""
+    items = list(body)
+    for at, (operation, argument) in enumerate(items):
+        kind = str(operation)
+        if kind == "SUBPATTERN":
+            divisible = _is_divisible(argument[-1], unlimited)
+        elif kind in ("MAX_REPEAT", "MIN_REPEAT"):
+            divisible = argument[1] is unlimited or _is_divisible(argument[2], unlimited)
+        else:
+            continue
+        if divisible and all(map(_can_be_empty, (*items[:at], *items[at + 1 :]))):
+            return True
+    return False
+
+
+def _can_be_empty(item: Any) -> bool:
+    operation, argument = item
+    return str(operation) in ("MAX_REPEAT", "MIN_REPEAT") and argument[0] == 0
+
+
+# --- databases -------------------------------------------------------------------
+
+_BY_COLUMN = re.compile(
+    r"(?:\bFROM|\bUPDATE)\s+(\w+)\b(?:(?!\bJOIN\b).)*?\bWHERE\s+(?:\w+\.)?(\w+)\s*(?:=|IN\b)",
+    re.I | re.S,
+)
+
+
+def _without_index(tree: Tree, node: ast.Call) -> _Search | None:
+    """A query by a column that the program's own tables have no index for."""
+    while called(node).startswith("fetch") and isinstance(node.func, ast.Attribute):
+        if not isinstance(node.func.value, ast.Call):
+            return None
+        node = node.func.value
+    if called(node) != "execute" or not node.args:
+        return None
+    first = node.args[0]
+    query = _text(tree, first) or _local_text(tree.function(node), first)
+    found = _BY_COLUMN.search(query or "")
+    if found is None:
+        return None
+    table, column = found.groups()
+    if _is_indexed(tree, table, column) is not False:
+        return None
+    return _Search(
+        "no index",
+        f"looks for rows of {table} by {column}, which has no index, so that each query reads the "
+        "whole table (full table scan)",
+        f"CREATE INDEX {table}_{column} ON {table} ({column})",
+        "another program makes an index: EXPLAIN QUERY PLAN tells",
+        "medium",
+    )
+
+
+def _local_text(function: Function | ast.Module, node: ast.expr) -> str | None:
+    values = [
+        part.value for part in ast.walk(function)
+        if isinstance(part, ast.Assign) and name(node)
+        and any(name(target) == name(node) for target in part.targets)
+    ]  # fmt: skip
+    value = values[0] if len(values) == 1 else None
+    return value.value if isinstance(value, ast.Constant) and isinstance(value.value, str) else None
+
+
+def _is_indexed(tree: Tree, table: str, column: str) -> bool | None:
+    """Whether the file's statements give a column an index; None if they do not make the table."""
+    texts = [part.value for part in ast.walk(tree.module)
+             if isinstance(part, ast.Constant) and isinstance(part.value, str)]  # fmt: skip
+    whole = "\n;\n".join(texts)
+    made = re.search(
+        rf"CREATE\s+(?:TEMP\w*\s+)?TABLE\s+(?:IF\s+NOT\s+EXISTS\s+)?{table}\s*\((.*?)\)\s*(?:;|$|\n\s*;|WITHOUT|STRICT)",
+        whole, re.I | re.S,
+    )  # fmt: skip
+    if made is None or column.lower() in ("rowid", "oid"):
+        return None
+    columns = made.group(1)
+    if re.search(rf"\b{column}\b[^,]*\b(PRIMARY\s+KEY|UNIQUE)\b", columns, re.I):
+        return True
+    if re.search(rf"\b(PRIMARY\s+KEY|UNIQUE)\s*\(\s*{column}\b", columns, re.I):
+        return True
+    return bool(
+        re.search(rf"CREATE\s+(?:UNIQUE\s+)?INDEX\b[^;]*?\bON\s+{table}\s*\(\s*{column}\b",
+                  whole, re.I)
+    )  # fmt: skip

@@ -1,0 +1,69 @@
+"""The programs by others: their keys, how screens are judged, and faults that twins are free of."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.findings import judge, pairs
+from tests.findings.cases import BY_OTHERS
+
+SCREEN = """\
+3.40 s  python prog.py                                  exit 0 · trial 1
+████████▓▓▓▓
+Where the time goes  your code, with what libraries and C do for it
+  1 min 20 s  60 % ████████ prog.py:7   rows.sort()           40x
+                            └ in Table.add
+  0.20 s       1 % █        prog.py:99  return x               1x
+
+Findings  seconds are upper bounds
+▲ large   search through everything: sorted again, up to 1 min 20 s  prog.py:7
+  Table.add (prog.py:7) sorts all of `rows` again
+  try: bisect.insort(...)
+measured completely
+"""
+SOURCE = "\n" * 6 + "        rows.sort()\n" + "\n" * 20 + "other line of some length\n"
+
+
+def told(line=7, also=(), routine="Table.add", words=("bisect",), screen=SCREEN):
+    key = {"file": "prog.py", "line": line, "also": list(also), "routine": routine, "words": words}
+    return judge.judged(screen, key, SOURCE)
+
+
+def test_what_a_screen_names():
+    assert told().first and told().screen and told().routine
+    assert told().reason == "bisect" and told().in_words
+    assert told(line=28).first is False and told(line=28).screen is False
+    assert told(line=28, also=[7]).first
+    assert not told(routine="Table.ad").routine
+    assert told(words=("rows.sort",)).reason and not told(words=("rows.sort",)).in_words
+    assert told(words=("heap", "prog.py  exit")).reason == ""
+    without = SCREEN.partition("Findings")[0]
+    assert told(screen=without).first and told(screen=without).findings == []
+
+
+def test_every_program_has_its_key_its_twin_and_a_line():
+    faulty = judge.keys()
+    assert len(faulty) == 30 and len(judge.healthy()) == 15
+    for name, key in faulty.items():
+        lines = (judge.HERE / key["file"]).read_text().splitlines()
+        assert key["file"] == f"{name}.py" and lines[key["line"] - 1].strip() and key["words"]
+        assert (judge.HERE / f"{name}_mended.py").exists()
+    assert {*BY_OTHERS} < {*faulty}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", BY_OTHERS)
+def test_a_fault_is_found_and_not_in_the_twin(name, tmp_path):
+    pytest.importorskip("taupy._native.engine", reason="the compiled engine is not built")
+    pairs.skip_without_packages(judge.HERE / f"{name}.py")
+    kinds = []
+    for program in (name, f"{name}_mended"):
+        folder = tmp_path / program
+        folder.mkdir()
+        text = (judge.HERE / f"{program}.py").read_text()
+        (folder / f"{name}.py").write_text(text)
+        found = pairs.measured(folder, f"{name}.py").judgement.findings
+        kinds.append({re.sub(": .*", "", finding.kind) for finding in found})
+    assert BY_OTHERS[name] in kinds[0] and BY_OTHERS[name] not in kinds[1]

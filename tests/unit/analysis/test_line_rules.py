@@ -1,0 +1,226 @@
+"""What rules on lines read from the source; tests/findings/test_judge.py tries them on programs."""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+
+from taupy.analysis.findings import event_loop, piecemeal, polling, same_work, whole_searches
+from taupy.analysis.findings.hot_lines import Tree, changed
+
+
+def call(tree, name):
+    return next(
+        part
+        for part in ast.walk(tree.module)
+        if isinstance(part, ast.Call) and ast.unparse(part.func).split(".")[-1] == name
+    )
+
+
+def repeats(text):
+    tree = Tree(text)
+    found = tree.repeats(call(tree, "f"))
+    return type(found).__name__ if found else None
+
+
+def test_what_repeats_a_call():
+    assert repeats("for x in f(1):\n    pass") is None
+    assert repeats("for x in y:\n    f(x)") == "For"
+    assert repeats("for x in y:\n    pass\nelse:\n    f(x)") is None
+    assert repeats("while f(1):\n    pass") == "While"
+    assert repeats("[x for x in f(1)]") is None
+    assert repeats("[f(x) for x in y]") == "ListComp"
+    assert repeats("[x for x in y if x in f(1)]") == "ListComp"
+    assert repeats("[x for x in y for z in f(x)]") == "ListComp"
+    assert repeats("for x in y:\n    def g():\n        f(x)") is None
+
+
+def test_what_a_loop_may_change():
+    (loop,) = ast.parse(
+        "for x in y:\n    a.append(x); b[0] = x; c += 1; d.e = 2; g(h); k.sum()"
+    ).body
+    assert changed(loop) == {"x", "a", "b", "c", "d.e"}
+
+
+POLLS = """
+def a(self):
+    while not self.done:
+        time.sleep(0.5)
+async def b(self):
+    while True:
+        if self.box:
+            break
+        await asyncio.sleep(0)
+"""
+NO_POLLS = """
+def a(self):
+    while True:
+        self.work()
+        time.sleep(1)
+def b(self):
+    while self.running:
+        self.work()
+        time.sleep(1)
+def c(self):
+    for _ in range(9):
+        time.sleep(1)
+def d(self):
+    while True:
+        time.sleep(1)
+"""
+
+
+def test_a_loop_that_polls():
+    found = [poll for part in ast.parse(POLLS).body for poll in polling._polls(part)]
+    assert [(poll.until, poll.seconds, poll.is_async, poll.line) for poll in found] == [
+        ("self.done", 0.5, False, 4),
+        ("self.box", 0.0, True, 9),
+    ]
+    assert not [poll for part in ast.parse(NO_POLLS).body for poll in polling._polls(part)]
+
+
+@pytest.mark.parametrize(
+    "body, is_found",
+    [
+        ("    x = await get(url)\n    out.append(x)", True),
+        ("    x = await get(url)\n    await put(x)", False),
+        ("    token = await get(url, token)", False),
+        ("    x = await get(url)\n    if x:\n        break", False),
+        ("    x = await get(url)\n    time.sleep(1)", False),
+    ],
+)
+def test_awaits_that_could_be_started_together(body, is_found):
+    loop = f"async def f(urls):\n  for url in urls:\n{body}"
+    (function,) = ast.parse(loop).body
+    assert bool([*event_loop._awaits(function)]) is is_found
+
+
+def test_awaits_beside_others_are_no_sequence():
+    text = "async def f(u):\n  t = asyncio.create_task(g())\n  for x in u:\n    await get(x)"
+    assert not [*event_loop._awaits(ast.parse(text).body[0])]
+
+
+def test_lists_are_told_from_sets():
+    text = (
+        "a = []\nb = set()\nc = [1]\nd = deque()\nself.e = list(x)\nc = {1}\nd.append(1)\nf.add(2)"
+    )
+    assert whole_searches._lists(ast.parse(text)) == {"a", "e"}
+
+
+@pytest.mark.parametrize("pattern", [r"^(\w+[ -]?)+:\s", r"(a+)+$", r"((\d+)?)*x", r"((?:b*)c?)*"])
+def test_a_pattern_with_a_repetition_of_a_repetition(pattern):
+    assert whole_searches.is_ambiguous(pattern)
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [r"(\w+,)+", r"[a-z]+", r"\b(\d+)\.(\d\d)\b", r"(ab)*", r"(\w{1,3} )+", r"(", r"(a+b)*"],
+)
+def test_a_pattern_without_one(pattern):
+    assert not whole_searches.is_ambiguous(pattern)
+
+
+TABLES = '''
+SCHEMA = """
+CREATE TABLE item (id INTEGER PRIMARY KEY, owner INTEGER, code TEXT UNIQUE, size INTEGER);
+CREATE TABLE place (a INTEGER, b INTEGER, PRIMARY KEY (a, b));
+"""
+INDEX = "CREATE INDEX sizes ON item (size, owner)"
+'''
+
+
+def test_columns_with_an_index():
+    tree = Tree(TABLES)
+    indexed = {name: whole_searches._is_indexed(tree, "item", name) for name in
+               ("id", "owner", "code", "size", "rowid")}  # fmt: skip
+    assert indexed == {"id": True, "owner": False, "code": True, "size": True, "rowid": None}
+    assert whole_searches._is_indexed(tree, "place", "a")
+    assert whole_searches._is_indexed(tree, "place", "b") is False
+    assert whole_searches._is_indexed(tree, "other", "a") is None
+
+
+def test_a_query_by_a_column_without_an_index():
+    for query, is_found in (
+        ("SELECT * FROM item WHERE owner = ?", True),
+        ("SELECT * FROM item WHERE id = ?", False),
+        ("SELECT * FROM elsewhere WHERE owner = ?", False),
+        ("INSERT INTO item VALUES (?, ?)", False),
+    ):
+        tree = Tree(f"{TABLES}\ndef f(db, x):\n    return db.execute({query!r}, (x,)).fetchall()")
+        assert bool(whole_searches._without_index(tree, call(tree, "fetchall"))) is is_found
+
+
+@pytest.mark.parametrize(
+    "text, row",
+    [
+        ("x[k:k + 1]", "x"),
+        ("x[k].reshape(1, -1)", "x"),
+        ("x[k:k + 2]", None),
+        ("x[j:j + 1]", None),
+        ("x[k]", None),
+    ],
+)
+def test_a_single_row(text, row):
+    assert piecemeal._single_row(ast.parse(text, mode="eval").body, {"k"}) == row
+
+
+def mask(text):
+    tree = Tree(text)
+    found = [part for part in ast.walk(tree.module) if isinstance(part, ast.Subscript)]
+    return any(piecemeal._is_mask(tree, part) for part in found)
+
+
+def test_a_table_that_is_filtered_for_each_key():
+    assert mask("for k in keys:\n    use(t[t['key'] == k])")
+    assert mask("def f(self, k):\n    return self.t[self.t.key == k]")
+    assert not mask("for k in keys:\n    use(t[t['key'] == 3])")
+    assert not mask("for k in keys:\n    use(t[u['key'] == k])")
+    assert not mask("for k in keys:\n    use(t[k])")
+
+
+def test_what_a_loop_hands_to_others_may_change():
+    (loop,) = ast.parse("for x in y:\n    shuffle(a); z = sorted(a); w = len(b); self.c.go()").body
+    assert same_work._perhaps_changed(loop) >= {"a", "self", "x", "z", "w"}
+    assert "b" not in same_work._perhaps_changed(loop)
+
+
+@pytest.mark.parametrize(
+    "decorator, limit",
+    [
+        ("functools.lru_cache(maxsize=64)", 64),
+        ("lru_cache", 128),
+        ("lru_cache(32)", 32),
+        ("lru_cache(maxsize=None)", None),
+        ("cache", None),
+    ],
+)
+def test_the_limit_of_a_cache(decorator, limit):
+    assert same_work._limit(ast.parse(f"@{decorator}\ndef f(x): ...").body[0]) == limit
+
+
+ELEMENTS = """
+import numpy as np
+def f(rows, index, other):
+    work = np.zeros((9, 9))
+    for y in range(9):
+        for x in range(9):
+            work[y, x] = work[y - 1, x] + 1
+            work[index[y]] += rows[y]
+            other[y] = 1
+            work[y] = 2
+            work[y, 1:] = 3
+"""
+
+
+def test_elements_of_arrays():
+    tree = Tree(ELEMENTS)
+    kinds = {
+        ast.unparse(part): piecemeal._element(tree, part)
+        for part in ast.walk(tree.module)
+        if isinstance(part, ast.Subscript)
+    }
+    assert {text for text, kind in kinds.items() if kind} == {
+        "work[y, x]", "work[y - 1, x]", "work[index[y]]",
+    }  # fmt: skip
+    assert kinds["work[index[y]]"] == "scatter"
