@@ -37,6 +37,17 @@ _selects = among((
     "selectors.py:EpollSelector.select", "selectors.py:PollSelector.select",
     "selectors.py:KqueueSelector.select", "selectors.py:SelectSelector.select",
 ))  # fmt: skip
+_starts_others = among(
+    (*(f"asyncio/tasks.py:{name}" for name in ("gather", "create_task", "wait", "as_completed")),
+     "asyncio/taskgroups.py:TaskGroup.create_task")
+)  # fmt: skip
+
+
+def _is_beside(timer: TimerRow) -> bool:
+    """Whether it starts tasks, or hands something to others, so that more than one is under way."""
+    return _starts_others(timer) or (timer.file or "").startswith("asyncio/queues.py")
+
+
 _TOGETHER = frozenset(
     {"gather", "create_task", "ensure_future", "TaskGroup", "as_completed", "wait"}
 )
@@ -159,8 +170,10 @@ def _in_turn(trial: Trial) -> Iterator[Finding]:
                 and _is_coroutine(trial, calls.timer[child])
             ]  # fmt: skip
             number = int(sum(calls.calls[row] for row in begun))
-            if number < LEAST_AWAITS:
-                continue
+            if number < LEAST_AWAITS or any(
+                _is_beside(calls.timer[row]) for top in begun for row in calls.below(top)
+            ):
+                continue  # others are at work meanwhile, or wait for it
             share_of_run = percent(100 * waited.ns / trial.wall_ns)
             yield Finding(
                 f"{KIND}: one after another",

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from taupy.analysis.findings import hot_lines, source
 from taupy.analysis.findings.calls import Sum
-from taupy.analysis.findings.hot_lines import Hot, Tree, name, share, short
+from taupy.analysis.findings.hot_lines import Hot, Tree, changed, name, share, short
 from taupy.analysis.findings.source import Function, called, names
 from taupy.analysis.findings.trial import HOST, Trial
 from taupy.analysis.known_routines import among
@@ -209,6 +209,13 @@ def _calls_of(trial: Trial, hot: Hot, called_as: str) -> Sum:
     return max(calls.by_thread(rows).values(), default=Sum())
 
 
+_LEARNING = frozenset(
+    {"partial_fit", "fit", "update", "step", "learn", "train", "push", "feed", "add", "append",
+     "send", "write", "put"}
+)  # fmt: skip
+"""Functions that keep something of each row, or hand it on."""
+
+
 def _rows(trial: Trial) -> Iterator[Finding]:
     """A call for each row of what a call takes as a whole: `score(rows[k:k + 1])`."""
     calls = trial.calls
@@ -222,9 +229,11 @@ def _rows(trial: Trial) -> Iterator[Finding]:
             continue
         for call in [part for part in ast.walk(function) if isinstance(part, ast.Call)]:
             repeats = tree.repeats(call)
-            if not isinstance(repeats, ast.For):
+            if not isinstance(repeats, ast.For) or called(call) in _LEARNING:
                 continue
             targets = names(repeats.target)
+            if {one for given in call.args for one in names(given)} & (changed(repeats) - targets):
+                continue
             taken = [row for given in call.args if (row := _single_row(given, targets))]
             done = max(
                 calls.by_thread(

@@ -147,12 +147,14 @@ def _asked(trial: Trial, timer: TimerRow, rows: list[int], called_as: str) -> fl
 
 # --- loops -----------------------------------------------------------------------
 
-_PURE = frozenset(
-    {"sorted", "set", "frozenset", "list", "tuple", "dict", "sum", "min", "max", "compile", "loads",
+_COPYING = frozenset({"set", "sorted", "Counter"})
+"""Functions whose result may be changed by who has it, and so has to be made each time."""
+
+_PURE = _COPYING | frozenset(
+    {"frozenset", "tuple", "sum", "min", "max", "compile", "loads",
      "read_csv", "read_json", "read_parquet", "read_excel", "read_text", "inv", "pinv", "svd",
      "eigh", "eig", "cholesky", "det", "matrix_rank", "norm", "lu_factor", "cho_factor", "qr",
-     "unique", "argsort", "cumsum", "corrcoef", "cov", "median", "quantile", "percentile",
-     "Counter", "deepcopy"}
+     "unique", "argsort", "cumsum", "corrcoef", "cov", "median", "quantile", "percentile"}
 )  # fmt: skip
 """Functions whose result depends on nothing but what they are given."""
 
@@ -208,17 +210,24 @@ def _perhaps_changed(repeats: ast.AST) -> set[str]:
     return roots
 
 
-def _in_loop(
-    trial: Trial, hot: Hot, tree: Tree, call: ast.Call, ns: int
-) -> Finding | None:  # fmt: skip
+def is_unchanged(tree: Tree, call: ast.Call) -> bool:
+    """Whether a loop computes it again of what does not change in the loop."""
     repeats = tree.repeats(call)
     values = [*call.args, *(word.value for word in call.keywords)]
     if repeats is None or called(call) not in _PURE or not values:
-        return None
+        return False
     if any(isinstance(part, ast.Call | ast.Await | ast.Yield)
            for value in values for part in ast.walk(value)):  # fmt: skip
-        return None
-    if {one.split(".")[0] for one in _given(call)} & _perhaps_changed(repeats):
+        return False
+    if called(call) in _COPYING and not isinstance(
+        next(tree.above(call)), ast.Subscript | ast.Compare
+    ):
+        return False
+    return not {one.split(".")[0] for one in _given(call)} & _perhaps_changed(repeats)
+
+
+def _in_loop(trial: Trial, hot: Hot, tree: Tree, call: ast.Call, ns: int) -> Finding | None:
+    if not is_unchanged(tree, call):
         return None
     return _finding(
         trial, "in each iteration", hot.timer,

@@ -224,3 +224,23 @@ def test_elements_of_arrays():
         "work[y, x]", "work[y - 1, x]", "work[index[y]]",
     }  # fmt: skip
     assert kinds["work[index[y]]"] == "scatter"
+
+
+@pytest.mark.parametrize(
+    "body, is_found",
+    [
+        ("low = sorted(a)[0]", True),
+        ("if x in set(a): n += 1", True),
+        ("deck = sorted(a); deck.pop()", False),
+        ("deck = list(a); shuffle(deck)", False),
+        ("shuffle(a); low = sorted(a)[0]", False),
+        ("a.append(x); low = sorted(a)[0]", False),
+        ("low = sorted(x)[0]", False),
+        ("low = sorted(g(a))[0]", False),
+        ("n += sum(a)", True),
+    ],
+)
+def test_what_a_loop_computes_of_what_does_not_change(body, is_found):
+    tree = Tree(f"def f(a, y):\n    n = 0\n    for x in y:\n        {body}")
+    calls = [part for part in ast.walk(tree.module) if isinstance(part, ast.Call)]
+    assert any(same_work.is_unchanged(tree, part) for part in calls) is is_found
