@@ -94,7 +94,7 @@ def _processes(trial: Trial) -> Iterator[Finding]:
         yield _finding(
             trial, "a process per item", timer,
             f"{hot_lines.line_of_call(trial, timer, named)} starts a process for each of "
-            f"{count(sums.calls)} items (subprocess), {duration(each)} each, most of which is "
+            f"{count(sums.calls)} items (subprocess), {duration(each)} each, which is mostly "
             f"start-up: {_of_run(trial, sums.ns)}",
             sums.ns, "give one process all items (a batch), or do it in Python",
             "the processes compute for as long as they run",
