@@ -36,12 +36,12 @@ TIMES_AS_LARGE = 4
 
 def many_threads(count: int) -> Profile:
     """Threads with one call path each."""
-    one = wide_profile(1)
-    (measured,) = one.threads
+    single = wide_profile(1)
+    (measured,) = single.threads
     threads = [
         replace(measured, thread=replace(measured.thread, thread=number)) for number in range(count)
     ]
-    return replace(one, threads=threads)
+    return replace(single, threads=threads)
 
 
 def recursion(levels: int) -> Profile:
@@ -101,11 +101,11 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="taupy-benchmark-") as name:
         folder = Path(name)
         small, large = size // TIMES_AS_LARGE, size
-        one, many = wide_profile(size), many_threads(size)
+        single, many = wide_profile(size), many_threads(size)
         row(
             f"store {size:,} threads of one call path / a thread of {size:,}",
             lambda: store_s(many, folder),
-            lambda: store_s(one, folder),
+            lambda: store_s(single, folder),
             rounds,
         )
         for what, make in (("levels of recursion", recursion), ("call paths", wide_profile)):

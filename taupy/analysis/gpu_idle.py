@@ -688,34 +688,38 @@ class _Node:
 
         work = self.work[context]
         calls = self._launches(work.correlation)
-        known = calls.host != _NONE
-        if not known.any():
+        has_launch = calls.host != _NONE
+        if not has_launch.any():
             return None
         name, begin, end = window or ("", 0, 0)
-        if not (known & (calls.begin >= begin) & (calls.begin < end)).any():
-            name, begin, end = "", int(calls.begin[known].min()), int(calls.end[known].max())
-        launched = known & (calls.begin >= begin) & (calls.begin < end)
+        if not (has_launch & (calls.begin >= begin) & (calls.begin < end)).any():
+            name, begin, end = (
+                "",
+                int(calls.begin[has_launch].min()),
+                int(calls.end[has_launch].max()),
+            )
+        launched = has_launch & (calls.begin >= begin) & (calls.begin < end)
         earlier = ~launched & (work.begin < end) & (work.end > begin)
-        earlier &= ~known | (calls.begin < begin)
+        earlier &= ~has_launch | (calls.begin < begin)
         chosen = np.flatnonzero(launched | earlier)
         if len(chosen) > MOST_WORKS:
             return None
         works, of_call = self._works(work, calls, chosen, launched)
-        found: dict[tuple[int, int, int], Call] = {}
+        by_span: dict[tuple[int, int, int], Call] = {}
         for (thread, since, until, row), own in of_call.items():
             place = self.hosts[thread].doings.place(row)
             is_slow = self._is_blocking(thread, since)
-            found[thread, since, until] = Call(since, until, thread, place, tuple(own), is_slow)
+            by_span[thread, since, until] = Call(since, until, thread, place, tuple(own), is_slow)
         for thread, host in enumerate(self.hosts):
             for since, until, row in host.ordering_within(begin, end):
                 name, place = host.doings.name(row), host.doings.place(row)
-                before = found.get((thread, since, until))
+                before = by_span.get((thread, since, until))
                 launched_by = () if before is None else before.works
-                found[thread, since, until] = Call(
+                by_span[thread, since, until] = Call(
                     since, until, thread, place, launched_by,
                     gpu_calls.drains(name), gpu_calls.stream_waits(name),
                 )  # fmt: skip
-        ordered = sorted(found.values(), key=lambda call: (call.begin, call.end))
+        ordered = sorted(by_span.values(), key=lambda call: (call.begin, call.end))
         pieces = [host.pieces_within(begin, end) for host in self.hosts]
         kept = [thread for thread, of_thread in enumerate(pieces) if of_thread]
         again = {thread: place for place, thread in enumerate(kept)}

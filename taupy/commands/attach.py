@@ -133,8 +133,8 @@ class _Watch:
             for thread in interpreter.threads():
                 key = pid, thread.native_id
                 living.add(key)
-                known = self.threads.get(key)
-                if known is None or known.thread.state != thread.state:
+                seen = self.threads.get(key)
+                if seen is None or seen.thread.state != thread.state:
                     self.threads[key] = _Seen(thread, now)
         for key in self.threads.keys() - living:
             del self.threads[key]
@@ -182,16 +182,16 @@ def look_at(pid: int, looks: Looks, seconds: float | None, rate: int) -> None:
     """
     watch = _Watch(pid, looks)
     began = time.monotonic()
-    found = 0.0
+    searched_at = 0.0
     try:
         with suppress(KeyboardInterrupt):
             while watch.processes:
                 now = time.monotonic()
                 if seconds is not None and now - began >= seconds:
                     return
-                if now - found >= _AGAIN_S:
+                if now - searched_at >= _AGAIN_S:
                     watch.find()
-                    found = now
+                    searched_at = now
                 watch.look()
                 if not looks.looks and looks.torn > _TORN_AT_FIRST:
                     raise Unreadable(

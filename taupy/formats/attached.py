@@ -103,7 +103,7 @@ class Looks:
         """
         if not self.threads:
             raise ValueError("no thread ran any Python")
-        facts = {one: _facts(one) for one, _ in self.threads}
+        facts = {process: _facts(process) for process, _ in self.threads}
         settings = _settings(facts.get(pid, _Facts()), started_at)
         names = FileNames(settings)
         timers = Timers()
@@ -112,7 +112,7 @@ class Looks:
         ]  # in the order of their numbers
         first = (pid, pid)  # the main thread
         self.threads = dict(sorted(self.threads.items(), key=lambda item: item[0] != first))
-        nodes = {one: node for node, one in enumerate(dict.fromkeys([pid, *facts]))}
+        nodes = {process: node for node, process in enumerate(dict.fromkeys([pid, *facts]))}
         profile = Profile(
             uuid=new_uuid(),
             application=settings.application,
@@ -124,8 +124,8 @@ class Looks:
             metrics=[TIME],
         )
         count = dict.fromkeys(nodes.values(), 0)
-        for (one, native_id), seen in self.threads.items():
-            node = nodes[one]
+        for (process, native_id), seen in self.threads.items():
+            node = nodes[process]
             stacks = Stacks()
             for (_, stack), sums in seen.stacks.items():
                 row = 0
@@ -138,9 +138,9 @@ class Looks:
         own = {*own_codes(profile, range(len(timers.timers)))}
         for measured, seen in zip(profile.threads, self.threads.values(), strict=True):
             measured.lines = _lines(seen, placed, own)
-        for one, node in nodes.items():
-            if one in facts:
-                profile.node_metadata[node] = facts[one].metadata(one)
+        for process, node in nodes.items():
+            if process in facts:
+                profile.node_metadata[node] = facts[process].metadata(process)
         words = settings.arguments
         profile.metadata = {
             "Command Line": " ".join(masking.words(words)),

@@ -102,7 +102,9 @@ def lacks_gpu(profile: Profile, settings: RunSettings) -> bool:
     Args:
         profile: of all processes of the run, of which none is running any more.
     """
-    if settings.gpu != "yes" or any(found.thread.kind == "stream" for found in profile.threads):
+    if settings.gpu != "yes" or any(
+        measured.thread.kind == "stream" for measured in profile.threads
+    ):
         return False
     why = "its GPU work could not be read" if LOST in profile.metadata else "nothing was counted"
     profile.metadata.setdefault(f"{HEALTH}gpu", f"--gpu was given, but {why}")

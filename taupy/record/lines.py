@@ -199,8 +199,8 @@ class _Join:
         code = self.codes[number]
         if number not in self._positions:
             self._positions[number] = positions(code.lines, code.first_line)
-        found = position_at(self._positions[number], instruction)
-        return found or Position(code.first_line, code.first_line)
+        position = position_at(self._positions[number], instruction)
+        return position or Position(code.first_line, code.first_line)
 
     def exact(self, measured: ThreadProfile) -> dict[int, int]:
         """The exact time of each routine of the program on a thread, with what it calls of

@@ -75,7 +75,7 @@ class SmallPart(NativePart):
         in_order = sorted(stretches[1:])  # chunks may lie in any order in memory
         starts = [address for address, _, _ in in_order]
 
-        def found(address: int) -> int:
+        def row_of(address: int) -> int:
             """The row of the call path at an address; negative if there is none."""
             if address == root:
                 return 0
@@ -84,7 +84,7 @@ class SmallPart(NativePart):
             return row if row <= len(nodes) else -1
 
         def row_at(address: int) -> int | None:
-            if (row := found(address)) >= 0:
+            if (row := row_of(address)) >= 0:
                 return row
             if not self.is_partial:
                 _refuse(f"{self.name}: a call path has no parent in its thread")
@@ -92,7 +92,7 @@ class SmallPart(NativePart):
 
         parent = array("q", [-1])
         for row, node in enumerate(nodes, 1):
-            above = found(node[1])
+            above = row_of(node[1])
             if above < 0:
                 _refuse(f"{self.name}: a call path has no parent in its thread")
             if above >= row:

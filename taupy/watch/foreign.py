@@ -140,14 +140,14 @@ class Interpreter:
         Raises:
             ValueError: there is none.
         """
-        known = self.codes.get(address)
-        if known is not None and now - known[0] < _CHECK_NS:
-            return known[2]
+        last = self.codes.get(address)
+        if last is not None and now - last[0] < _CHECK_NS:
+            return last[2]
         mark = thread.mark(address)
-        if known is None or known[1] != mark:
-            known = now, mark, thread.code(address)
-        self.codes[address] = now, mark, known[2]
-        return known[2]
+        if last is None or last[1] != mark:
+            last = now, mark, thread.code(address)
+        self.codes[address] = now, mark, last[2]
+        return last[2]
 
 
 class ForeignThread:
@@ -183,13 +183,13 @@ class ForeignThread:
             OSError: it has ended, or may not be read.
         """
         for _ in range(_TRIES):
-            found = self.remote.look(set())
+            raw_frames = self.remote.look(set())
             now = time.monotonic_ns()
-            if found is None:
+            if raw_frames is None:
                 continue
             frames = []
             with suppress(ValueError):
-                for address, instruction in found:
+                for address, instruction in raw_frames:
                     file, name, line, units, table = self.of.code(self.remote, address, now)
                     if not -2 <= instruction < 2 * units:
                         raise ValueError
@@ -218,9 +218,9 @@ def _symbols(pid: int) -> tuple[dict[bytes, int], str]:
     for path, begin in first.items():
         of_process = f"/proc/{pid}/exe" if path == exe else f"/proc/{pid}/root{path}"
         with suppress(OSError, error, ValueError):
-            found = _defined(of_process, begin)
-            if _RUNTIME in found:
-                return found, path
+            symbols = _defined(of_process, begin)
+            if _RUNTIME in symbols:
+                return symbols, path
     return {}, exe
 
 
@@ -239,7 +239,7 @@ def _defined(path: str, begin: int) -> dict[bytes, int]:
                 if segment[0] == _LOAD:
                     bias = begin - (segment[3] & -mmap.PAGESIZE)
                     break
-        found: dict[bytes, int] = {}
+        addresses: dict[bytes, int] = {}
         for number in range(section_count):
             section = _SECTION.unpack_from(data, sections_at + number * _SECTION.size)
             if section[1] == _SYMBOLS:
@@ -252,8 +252,8 @@ def _defined(path: str, begin: int) -> dict[bytes, int]:
                 wanted.pop(0, None)
                 for symbol in _SYMBOL.iter_unpack(data[section[4] : section[4] + section[5]]):
                     if symbol[0] in wanted and symbol[3]:
-                        found[wanted[symbol[0]]] = symbol[4] + bias
-        return found
+                        addresses[wanted[symbol[0]]] = symbol[4] + bias
+        return addresses
 
 
 def _forbidden(pid: int) -> str:

@@ -136,9 +136,9 @@ class Calls:
             while above >= 0 and above not in is_below:
                 climbed.append(above)
                 above = self.parent[above]
-            found = is_below.get(above, False)
-            is_below.update(dict.fromkeys(climbed, found))  # no row is climbed twice
-            if not found:
+            is_there = is_below.get(above, False)
+            is_below.update(dict.fromkeys(climbed, is_there))  # no row is climbed twice
+            if not is_there:
                 outer.append(row)
         return outer
 

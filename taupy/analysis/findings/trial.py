@@ -147,12 +147,12 @@ class Trial:
 
     def is_own(self, timer: TimerRow) -> bool:
         """Whether it is a routine of the program, not of a library."""
-        known = self._own.get(timer)
-        if known is None:
+        is_own = self._own.get(timer)
+        if is_own is None:
             file = self.paths.get(timer.timer) or timer.file
-            known = file is not None and file[:1] != "<" and not is_library(file, timer.groups)
-            self._own[timer] = known
-        return known
+            is_own = file is not None and file[:1] != "<" and not is_library(file, timer.groups)
+            self._own[timer] = is_own
+        return is_own
 
     @cached_property
     def _around(self) -> dict[TimerRow, TimerRow]:
