@@ -1,8 +1,10 @@
-"""What a call takes in five kinds of code, in ns of CPU time: the least of five rounds.
+"""What a call takes in five kinds of code, in ns of CPU time.
 
-python benchmarks/calls.py                           natively
-taupy run --no-watch benchmarks/calls.py             the difference is what taupy adds
-python -m cProfile benchmarks/calls.py               and so on
+    python benchmarks/calls.py                           natively
+    taupy run --no-watch benchmarks/calls.py             the difference is what taupy adds
+    python -m cProfile benchmarks/calls.py               and so on
+
+Each is the least of five rounds.
 """
 
 from __future__ import annotations

@@ -26,21 +26,28 @@ _WHICH = f"""
    AND trial_id = {_LAST.format("trial")}
    AND metric = coalesce(nullif(:metric, ''), 'time')"""
 
-LATEST_TRIALS = """
+
+def _listed(together: str) -> str:
+    return f"""
     WITH listed AS (
         SELECT max(trial.id) AS last, count(*) AS runs
           FROM trial LEFT JOIN metadata AS together
                ON together.trial_id = trial.id AND together.node IS NULL
                   AND together.name IN ('gate', 'sweep')
-         GROUP BY coalesce(together.value, CAST(trial.id AS TEXT))
-         ORDER BY last DESC LIMIT 50)
+         GROUP BY {together})
     SELECT trial_id, application, experiment, trial, started_at, duration_s, exit_code, state,
            nodes, threads, tags, runs,
            (SELECT group_concat(name, ', ') FROM (SELECT DISTINCT name FROM device
              WHERE device.trial_id = trials.trial_id)) AS gpus
       FROM trials JOIN listed ON last = trial_id ORDER BY trial_id DESC
 """
+
+
+LATEST_TRIALS = _listed("coalesce(together.value, CAST(trial.id AS TEXT))")
 """The contents of the start page; the runs of one gate or sweep are one row."""
+
+EVERY_TRIAL = _listed("trial.id")
+"""The same with each run of a gate or sweep in its own row."""
 
 PAGES = {
     "top_routines": Page(

@@ -41,7 +41,7 @@ MODULES = (
 
 _PAGE = """{head}
 <body>
-<header id="head"><h1>{title}</h1><p class="facts">{subtitle}</p></header>
+{back}<header id="head"><h1>{title}</h1><p class="facts">{subtitle}</p></header>
 <div id="tabs" role="tablist" aria-label="parts of the report"></div>
 <main id="panels"></main>
 <footer id="end"></footer>
@@ -132,8 +132,12 @@ _IMPORT = re.compile(r'^import (\{[^}]*\}) from "\./(\w+)\.js";$', re.MULTILINE)
 _EXPORT = re.compile(r"^export ((?:async )?function\*?|class|const) (\w+)", re.MULTILINE)
 
 
-def html_page(contents: Contents) -> str:
-    """The page as the text of a file."""
+def html_page(contents: Contents, *, back: str = "") -> str:
+    """The page as the text of a file.
+
+    Args:
+        back: the address of the list of trials that it was chosen from, if any.
+    """
     columns, widths = contents.forest.packed()
     activities, activity_widths = contents.timeline.packed()
     heats, heat_widths = contents.heat.packed()
@@ -151,6 +155,9 @@ def html_page(contents: Contents) -> str:
     script = _script()
     return _PAGE.format(
         head=page_head(contents.title, _static("page.css"), [script]),
+        back=f'<p class="small"><a href="{html(back)}">&#8592; all trials</a></p>\n'
+        if back
+        else "",
         title=html(contents.title),
         subtitle=html(contents.subtitle),
         contents=_packed(json.dumps(layout, allow_nan=False, separators=(",", ":")).encode()),

@@ -6,6 +6,7 @@ import sqlite3
 from collections.abc import Callable, Coroutine
 from itertools import islice
 from typing import Any
+from urllib.parse import urlencode
 
 from datasette import Response, hookimpl
 from datasette.database import Database
@@ -14,66 +15,135 @@ from markupsafe import Markup, escape
 
 from taupy.errors import TaupyError
 from taupy.profiledb.files import reading_connection
-from taupy.profiledb.pages import LAST_SWEEP, LATEST_TRIALS, PAGES
+from taupy.profiledb.pages import EVERY_TRIAL, LAST_SWEEP, LATEST_TRIALS, PAGES
 from taupy.profiledb.sql import limited
 from taupy.serve.reports import PLACE
 from taupy.state.sqlite import restrict
+from taupy.units import duration, several
 
-START_PAGE = """{% extends "base.html" %}
-{% block title %}{{ metadata.title }}{% endblock %}
-{% block extra_head %}<style>
-.taupy table { border-collapse: collapse } .taupy td, .taupy th { padding: 0.25em 0.8em 0.25em 0 }
-.taupy th { text-align: left } .taupy .number { text-align: right }
-.taupy form { margin: 0.4em 0 } .taupy input[type=text] { width: 9em }
-.taupy td.links { white-space: normal } .taupy td.links a { margin-right: 0.5em }
-.taupy dt { font-weight: bold; margin-top: 0.5em } .taupy dd { margin: 0 0 0 1.2em }
-</style>{% endblock %}
-{% block content %}
-<div class="taupy">
+START_PAGE = """<!DOCTYPE html>
+<html lang="en">
+<head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<title>{{ metadata.title }}</title>
+<style>
+:root { --paper: #fff; --ink: #1a1d21; --soft: #58616c; --line: #dfe3e7; --accent: #005a9c;
+  --hover: #eef2f6; --bad: #b3261e; color: var(--ink); background: var(--paper);
+  font: 14px/20px system-ui, "Segoe UI", Roboto, "DejaVu Sans", sans-serif; color-scheme: light }
+@media (prefers-color-scheme: dark) { :root { --paper: #14171a; --ink: #e7e9ec; --soft: #9da7b2;
+  --line: #2e343a; --accent: #7fbcf5; --hover: #22282e; --bad: #ff8a80; color-scheme: dark } }
+body { max-width: 1360px; margin: 0 auto; padding: 20px 24px 40px; overflow-wrap: anywhere }
+h1 { font-size: 20px; margin: 0 } h2 { font-size: 14px; margin: 28px 0 8px }
+a { color: var(--accent); text-decoration: none } a:hover { text-decoration: underline }
+p { margin: 4px 0 } .soft, dd { color: var(--soft) } .bad { color: var(--bad) }
+form.line { display: flex; flex-wrap: wrap; gap: 8px; align-items: center; margin: 12px 0 }
+input { font: inherit; color: inherit; background: none; border: 1px solid var(--line);
+  border-radius: 5px; padding: 3px 9px; max-width: 100% }
+input[type=submit] { cursor: pointer }
+input[type=submit]:hover, tr:hover td { background: var(--hover) }
+input[type=search] { width: 22em }
+table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums }
+td, th { text-align: left; vertical-align: top; padding: 5px 14px 5px 0;
+  border-bottom: 1px solid var(--line) }
+th { color: var(--soft); font-weight: 400; white-space: nowrap } .number { text-align: right;
+white-space: nowrap }
+td.whole { white-space: nowrap } td.links a { margin-right: 8px; white-space: nowrap }
+.tag { border: 1px solid var(--line); border-radius: 9px; padding: 0 7px; white-space: nowrap }
+dl { display: grid; grid-template-columns: max-content 1fr; gap: 4px 16px; margin: 0 } dd { margin:
+0 }
+@media (max-width: 760px) {
+  body { padding: 14px } dl { display: block } dd { margin-bottom: 6px }
+  thead { display: none } tr { display: block; border-bottom: 1px solid var(--line); padding: 8px 0
+}
+  td, .number { display: block; border: 0; padding: 1px 0; text-align: left }
+  td:empty { display: none }
+  td[data-name]:before { content: attr(data-name); color: var(--soft); display: inline-block;
+width: 7.5em }
+}
+</style></head>
+<body>
 <h1>{{ metadata.title }}</h1>
-<p>{{ metadata.description }}. Everything: <a href="{{ taupy_url }}">tables, views, SQL</a>.</p>
+<p class="soft">{{ metadata.description }}. Everything:
+<a href="{{ taupy_url }}">tables, views, SQL</a>.</p>
 <h2>Trials</h2>
-<div class="table-wrapper"><table class="rows-and-columns">
-<tr><th class="number">ID</th><th>Application</th><th>Experiment</th><th>Trial</th>
-<th>Started (UTC)</th><th class="number">Duration</th><th class="number">Exit</th><th>State</th>
-<th>Tags</th><th>GPUs</th><th>Look at</th></tr>
-{% for row in taupy_trials %}<tr><td class="number">
-<a href="{{ taupy_reports }}/{{ row.trial_id }}">{{ row.trial_id }}</a></td>
-<td>{{ row.application }}</td><td>{{ row.experiment }}</td><td>{{ row.trial }}
-{%- if row.runs > 1 %} (the last of {{ row.runs }} runs){% endif %}</td>
-<td>{{ row.started_at[:19].replace("T", " ") }}</td>
-<td class="number">{{ "%.3f" % row.duration_s }}&nbsp;s</td>
-<td class="number">{{ "" if row.exit_code is none else row.exit_code }}</td>
-<td>{{ row.state }}</td><td>{{ row.tags or "" }}</td><td>{{ row.gpus or "" }}</td>
-<td class="links">{% set t = row.trial_id|string -%}
-<a href="{{ taupy_reports }}/{{ t }}">report</a>
-<a href="{{ taupy_url }}/top_routines?trial={{ t }}&metric=time">routines</a>
+<form class="line"><input type="search" name="q" value="{{ taupy_search }}" aria-label="search"
+placeholder="program, tag, GPU, date ...">
+<input type="submit" value="Search">
+{%- if taupy_each %}<input type="hidden" name="each" value="1">{% endif %}
+<span class="soft">{{ taupy_count }}{% if taupy_search %} found; <a href="?">all trials</a>
+{%- endif %}</span></form>
+<form action="{{ taupy_reports }}">
+<p><input type="submit" value="Compare the two ticked"></p>
+<table><thead><tr><th></th><th
+class="number">ID</th><th>Program</th><th>Experiment</th><th>Trial</th>
+<th>Started (UTC)</th><th
+class="number">Time</th><th>End</th><th>Tags</th><th>GPUs</th><th></th></tr></thead>
+{% for row in taupy_trials %}{% set t = row.trial_id|string %}<tr>
+<td class="whole"><input type="checkbox" name="t" value="{{ t }}" aria-label="trial {{ t }}"></td>
+<td class="number" data-name="ID"><a href="{{ taupy_reports }}/{{ t }}">{{ t }}</a></td>
+<td data-name="Program"><a href="{{ taupy_reports }}/{{ t }}">{{ row.application }}</a></td>
+<td data-name="Experiment">{{ row.experiment }}</td>
+<td data-name="Trial">{{ row.trial }}{% if row.runs > 1 %}
+<a href="?each=1&amp;q={{ row.experiment|urlencode }}">last of {{ row.runs }} runs</a>{% endif
+%}</td>
+<td class="whole" data-name="Started">{{ row.started_at[:19].replace("T", " ") }}</td>
+<td class="number" data-name="Time">{{ row.took }}</td>
+<td data-name="End" class="whole{% if row.exit_code or row.state != "complete" %} bad{% endif %}">
+{%- if row.state != "complete" %}{{ row.state }}{% if row.exit_code is not none %}, {% endif %}{%
+endif -%}
+{% if row.exit_code is not none %}exit {{ row.exit_code }}{% endif %}</td>
+<td{% if row.tags %} data-name="Tags"{% endif %}>{% for tag in row.tag_list %}<a class="tag"
+href="?q={{ tag|urlencode }}">{{ tag }}</a> {% endfor %}</td>
+<td{% if row.gpus %} data-name="GPUs"{% endif %}>{{ row.gpus or "" }}</td>
+<td class="links"><a href="{{ taupy_url }}/top_routines?trial={{ t }}&metric=time">routines</a>
 <a href="{{ taupy_url }}/call_paths?trial={{ t }}&metric=time">call&nbsp;paths</a>
 {%- if row.gpus %} <a href="{{ taupy_url }}/gpu_kernels?trial={{ t }}">kernels</a>{% endif %}
 <a href="{{ taupy_url }}/user_events_of_a_trial?trial={{ t }}">events</a>
 <a href="{{ taupy_url }}/trial_metadata?trial_id={{ t }}">metadata</a></td></tr>
-{% else %}<tr><td colspan="11">No trials yet: <code>taupy run SCRIPT</code> adds one.</td></tr>
-{% endfor %}</table></div>
-{% if taupy_trials|length == 50 %}<p>The last 50; <a href="{{ taupy_url }}/trials">all</a>.</p>
-{% endif %}
+{% else %}<tr><td colspan="11">{% if taupy_search %}No trial has all these words.{% else -%}
+No trials yet: <code>taupy run SCRIPT</code> adds one.{% endif %}</td></tr>
+{% endfor %}</table>
+<p>{% for page in taupy_newer_older %}<a href="?{{ page.query }}">{{ page.name }}</a> {% endfor %}
+{%- if not taupy_each %}<span class="soft">The runs of a gate or sweep are one row:
+<a href="?each=1&amp;q={{ taupy_search|urlencode }}">each run</a>.</span>
+{%- else %}<a href="?q={{ taupy_search|urlencode }}">Gates and sweeps as one row</a>{% endif
+%}</p></form>
 <h2>Side by side</h2>
-<form action="{{ taupy_reports }}">Trial
-<input type="text" name="a" value="{{ taupy_trials[1].trial_id if taupy_trials[1] else "" }}">
-and <input type="text" name="b" value="{{ taupy_trials[0].trial_id if taupy_trials else "" }}">
+<form class="line" action="{{ taupy_reports }}">Trial or selector
+<input type="text" name="a" placeholder="12, tag:base" aria-label="A"> and
+<input type="text" name="b" placeholder="15, tag:new" aria-label="B">
 <input type="submit" value="Compare"></form>
-<form action="{{ taupy_url }}/sweep">Over metadata <input type="text" name="over"
-value="{{ taupy_over }}"> <input type="submit" value="Sweep"></form>
-<form action="{{ taupy_url }}/routine_over_trials">Routine <input type="text" name="routine">
-<input type="submit" value="Over all trials"></form>
+<form class="line" action="{{ taupy_url }}/sweep">Over metadata <input type="text" name="over"
+value="{{ taupy_over }}" aria-label="metadata"> <input type="submit" value="Sweep"></form>
+<form class="line" action="{{ taupy_url }}/routine_over_trials">Routine <input type="text"
+name="routine"
+aria-label="routine"> <input type="submit" value="Over all trials"></form>
 <h2>Questions</h2>
 <dl>{% for name, page in taupy_pages.items() %}
 <dt><a href="{{ taupy_url }}/{{ name }}">{{ page.title }}</a></dt><dd>{{ page.description }}</dd>
 {% endfor %}</dl>
-</div>
-{% endblock %}
+</body></html>
 """
 """Datasette's template for `/`."""
 
+QUERY_PAGE = """{% extends "default:query.html" %}
+{% block title %}{{ database }}: {{ metadata.title or "SQL" }}{% endblock %}
+"""
+"""Datasette's template for a query, with a short title instead of the whole statement."""
+
+_SEARCHED = (
+    "trial_id",
+    "application",
+    "experiment",
+    "trial",
+    "started_at",
+    "state",
+    "tags",
+    "gpus",
+)
+
+_ROWS = 100
+"""Trials of one page of the list."""
 
 _LONGEST_VALUE = 1 << 20
 _LONGEST_PATTERN = 100
@@ -181,11 +251,32 @@ def render_cell(value: Any, column: str, table: str | None, database: str, datas
 def prepare_jinja2_environment(env: Environment, datasette: Any) -> None:
     """taupy's start page instead of Datasette's."""
     assert env.loader is not None
-    env.loader = ChoiceLoader([DictLoader({"index.html": START_PAGE}), env.loader])
+    env.loader = ChoiceLoader(
+        [DictLoader({"index.html": START_PAGE, "query.html": QUERY_PAGE}), env.loader]
+    )
+
+
+def _listed(row: sqlite3.Row) -> dict[str, Any]:
+    """A row of the list, with what is easier said here than in a template."""
+    trial = dict(row)
+    trial["took"] = duration(trial["duration_s"] * 1e9)
+    trial["tag_list"] = (trial["tags"] or "").split(", ") if trial["tags"] else []
+    return trial
+
+
+def _has_words(trial: dict[str, Any], search: str) -> bool:
+    text = " ".join(str(trial[name] or "") for name in _SEARCHED).casefold()
+    return all(word in text for word in search.casefold().split())
+
+
+def _begin(number: str | None) -> int:
+    return (
+        int(number) if number and number.isascii() and number.isdigit() and len(number) < 10 else 0
+    )
 
 
 def extra_template_vars(
-    view_name: str, datasette: Any
+    view_name: str, request: Any, datasette: Any
 ) -> Callable[[], Coroutine[Any, Any, dict[str, Any]]]:
     """The contents of the start page."""
 
@@ -195,8 +286,21 @@ def extra_template_vars(
         name = next(name for name in datasette.databases if name != "_internal")
         database = datasette.get_database(name)
         over = (await database.execute(LAST_SWEEP)).first()
+        search, each = request.args.get("q") or "", bool(request.args.get("each"))
+        rows = await database.execute(EVERY_TRIAL if each else LATEST_TRIALS)
+        wanted = [row for row in map(_listed, rows) if _has_words(row, search)]
+        begin = _begin(request.args.get("from"))
+        neighbours = {"newer": begin - _ROWS, "older": begin + _ROWS}
         return {
-            "taupy_trials": [dict(row) for row in await database.execute(LATEST_TRIALS)],
+            "taupy_trials": wanted[begin : begin + _ROWS],
+            "taupy_count": several(len(wanted), "row"),
+            "taupy_search": search,
+            "taupy_each": each,
+            "taupy_newer_older": [
+                {"name": name, "query": urlencode({"q": search, "each": each or "", "from": at})}
+                for name, at in neighbours.items()
+                if -_ROWS < at < len(wanted)
+            ],
             "taupy_url": datasette.urls.database(name),
             "taupy_reports": datasette.urls.path(PLACE),
             "taupy_pages": PAGES,

@@ -2,6 +2,7 @@
 
     /TOKEN/-/report/12              the page of a trial
     /TOKEN/-/report?a=12&b=15       the page that compares two
+    /TOKEN/-/report?t=15&t=12       the same of two that were ticked, the older first
 
 Each page is created on request. Datasette answers all other addresses.
 """
@@ -15,6 +16,7 @@ from taupy.errors import NoSuchTrial, TaupyError
 from taupy.profiledb import selector
 from taupy.profiledb.opening import opened
 from taupy.serve.guard import App, Receive, Scope, Send
+from taupy.units import several
 
 PLACE = "-/report"
 """The path below the base address; Datasette does not use names that begin with `-`."""
@@ -31,6 +33,7 @@ class Reports:
 
     def __init__(self, app: App, base: str, path: str) -> None:
         self._app = app
+        self._base = base
         self._place = f"{base}{PLACE}"
         self._path = path
 
@@ -40,7 +43,17 @@ class Reports:
             await self._app(scope, receive, send)
             return
         query = parse_qs(scope["query_string"].decode("latin-1"))
-        trials = [trial.strip("/")] if trial else [query.get(side, [""])[0] for side in "ab"]
+        ticked = query.get("t", [])[::-1]
+        if trial:
+            trials = [trial.strip("/")]
+        elif ticked and len(ticked) != 2:
+            problem = (
+                f"{several(len(ticked), 'trial')} ticked: go back and tick the two to compare\n"
+            )
+            await _answer(send, 400, "text/plain", problem)
+            return
+        else:
+            trials = ticked or [query.get(side, [""])[0] for side in "ab"]
         await _answer(send, *await asyncio.to_thread(self._page, trials))
 
     def _is_here(self, path: str) -> bool:
@@ -57,7 +70,7 @@ class Reports:
                     held = contents.of_trial(db, selector.trial(db, trials[0]))
                 else:
                     held, _ = versus.of_sides(db, trials[0], trials[1])
-                return 200, "text/html", page.html_page(held)
+                return 200, "text/html", page.html_page(held, back=self._base)
         except TaupyError as problem:
             return 404 if isinstance(problem, NoSuchTrial) else 400, "text/plain", f"{problem}\n"
 

@@ -18,6 +18,7 @@ import urllib.error
 import urllib.request
 import zlib
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import replace
 from urllib.parse import quote, urlencode, urlsplit
 
 import pytest
@@ -161,6 +162,42 @@ def test_reports_are_one_link_away(runs):
         assert status(f"{root}/-/report/1")[0] == 403
         assert status(root + links[0], "POST")[0] == 405
     assert (runs.folder / "a.db").read_bytes() == before
+
+
+@pytest.mark.slow
+def test_every_trial_is_found_in_the_list_and_two_are_ticked(runs):
+    pytest.importorskip("datasette", reason="Datasette is an extra")
+    with ProfileDB.open(runs.folder / "a.db", create=True) as db:
+        for number in range(1, 131):
+            gate = {"gate": "g"} if number < 5 else {}
+            profile = small_profile(
+                1, application=f"app{number % 2}", name=f"n{number}", metadata=gate
+            )
+            id = add_profile(db, replace(profile, uuid=f"01900000-0000-7000-8000-{number:012}"))
+            if number == 7:
+                db.tag(id, "base")
+    with served(runs, "a.db") as (_, address):
+
+        def listed(query: str) -> list[int]:
+            return [
+                int(id) for id in re.findall('name="t" value="([0-9]+)"', fetch(address + query))
+            ]
+
+        rows = [*range(130, 4, -1), 4]
+        assert listed("") == rows[:100] and "last of 4 runs" in fetch(f"{address}?from=100")
+        assert listed("?from=100") == rows[100:]
+        assert listed("?each=1&from=100") == list(range(30, 0, -1))
+        assert listed("?q=BASE") == [7] and listed("?q=app0+n12") == [128, 126, 124, 122, 120, 12]
+        assert listed("?q=nothing") == [] and "No trial has" in fetch(f"{address}?q=nothing")
+        assert listed("?from=x") == listed("?from=-5") == rows[:100] and listed("?from=999") == []
+        page = fetch(f"{address}-/report?t=9&t=7")
+        assert re.search("<title>A: trial 7,.* B: trial 9,", page)
+        assert f'<a href="/{address.split("/")[3]}/">' in page  # the way back
+        assert [status(f"{address}-/report?{ticked}")[0] for ticked in ("t=7", "t=7&t=8&t=9")] == [
+            400,
+            400,
+        ]
+        assert "<title>a: SQL</title>" in fetch(f"{address}a?sql=select+1+as+long_statement")
 
 
 def unpacked(page: str) -> str:
