@@ -464,15 +464,7 @@ PICTURES = {
     "report-flame": ("one", "tab=flame", {"width": 1400, "height": 330}),
     "report-compared": ("compared", "tab=flame", {"width": 1400, "height": 330}),
     "report-ranks": ("ranks", "tab=ranks&heat=own", {"width": 1400, "height": 480}),
-<<<<<<< HEAD
-    "report-timeline": (
-        "traced",
-        "tab=timeline&from=0&to=60000000",
-        {"width": 1400, "height": 310},
-    ),
-=======
     "report-timeline": ("traced", "tab=timeline&from=0&to=6e7", {"width": 1400, "height": 310}),
->>>>>>> 2a8e5a57 (serve: a list of trials that one can use)
 }
 
 
