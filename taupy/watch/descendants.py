@@ -16,6 +16,8 @@ from taupy.watch import pidfds
 
 _VARIABLE = b"TAUPY_BOOT="
 _OF_A_STORER, _OF_A_TRACKER = b"import taupy; del sys.path[0]", b"resource_tracker import main"
+WAITING = b"taupy-waiting"
+"""What the system calls a launcher's copy that waits whether a watch is needed."""
 _ENVIRONMENT_BYTES = 1 << 16
 _EXIT_SIGNAL = 35  # of the fields in /proc/PID/stat
 _FEW = 256  # up to this many new ids it is cheaper to try each than to list all processes
@@ -190,8 +192,12 @@ def _last_begun() -> int:
 
 
 def _command(pid: int) -> bytes:
-    """The command line of a process, each word followed by a zero; empty if it has ended."""
-    return _contents(f"/proc/{pid}/cmdline", 1024)
+    """The command line of a process, each word followed by a zero; empty if it has ended. That of a
+    launcher's copy, which may become the watch of a run within this one, is a watch's."""
+    command = _contents(f"/proc/{pid}/cmdline", 1024)
+    if b"taupy" in command and _contents(f"/proc/{pid}/comm", 32) == WAITING + b"\n":
+        return b"\0".join((b"", b"-c", _OF_A_STORER))
+    return command
 
 
 def _environment(pid: int) -> bytes:

@@ -97,6 +97,7 @@ def _wanted(path: str, pid: int, began_ns: int) -> list[str] | None:
         When the program was last known to be alive, as the watch's argument; None: the program has
         ended, and its run is stored.
     """
+    _take_name()
     try:
         pidfd = os.pidfd_open(pid)
     except ProcessLookupError:
@@ -111,6 +112,16 @@ def _wanted(path: str, pid: int, began_ns: int) -> list[str] | None:
     has_ended = poll.poll(0) or (_is_being_stored(path, pid) and poll.poll())
     seen_ns = time.monotonic_ns()  # until now, poll would have returned
     return None if has_ended and not os.path.lexists(path) else [str(seen_ns)]
+
+
+def _take_name() -> None:
+    """Tell a run around this one that this process is none of its program's."""
+    from contextlib import suppress
+
+    from taupy.watch.descendants import WAITING
+
+    with suppress(OSError), open("/proc/self/comm", "wb") as name:
+        name.write(WAITING)
 
 
 def _parts(path: str) -> list[str]:
