@@ -231,6 +231,22 @@ static void note_cpu_times(void)
     pthread_mutex_unlock(&ended_lock);
 }
 
+/* The most memory since the interpreter began: the kernel's ru_maxrss is also that of what was in
+ * this process before, such as the launcher. Without /proc, that is all there is. */
+static long peak_resident_kib(const struct rusage *usage)
+{
+    char status[2048];
+    int file = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
+    if (file < 0)
+        return usage->ru_maxrss;
+    ssize_t size = read(file, status, sizeof status - 1);
+    close(file);
+    status[size > 0 ? size : 0] = 0;
+    const char *peak = strstr(status, "VmHWM:");
+    long kib = peak != NULL ? strtol(peak + strlen("VmHWM:"), NULL, 10) : 0;
+    return kib > 0 ? kib : usage->ru_maxrss;
+}
+
 static void note_usage(void)
 {
     struct rusage usage;
@@ -238,7 +254,7 @@ static void note_usage(void)
         return;
     part->cpu_user_ns = usage.ru_utime.tv_sec * 1000000000LL + usage.ru_utime.tv_usec * 1000;
     part->cpu_system_ns = usage.ru_stime.tv_sec * 1000000000LL + usage.ru_stime.tv_usec * 1000;
-    part->peak_resident_kib = usage.ru_maxrss;
+    part->peak_resident_kib = peak_resident_kib(&usage);
     part->minor_faults = usage.ru_minflt;
     part->major_faults = usage.ru_majflt;
     part->voluntary_switches = usage.ru_nvcsw;

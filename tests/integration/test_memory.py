@@ -90,6 +90,16 @@ def test_the_largest_resident_memory_is_seen_without_new_call_paths(runs, native
 
 
 @pytest.mark.slow
+def test_the_peak_is_the_programs_own_whatever_started_it(runs, native):
+    """The kernel's ru_maxrss survives exec, and is also that of a parent that used vfork."""
+    parent = (
+        "import subprocess, sys\nfilled = bytes(b'x' * (200 << 20))\n"
+        "subprocess.run([sys.executable, '-m', 'taupy', 'run', '--db', 'taupy.db', '-c', 'pass'])"
+    )
+    assert runs.plain(parent).returncode == 0
+    assert 1000 < int(runs.metadata("Peak Resident Memory (KiB)")) < 150_000
+
+
 def test_many_short_calls_that_touch_memory_leave_nothing_to_innocent_routines(runs, native):
     source = """
 kept = []

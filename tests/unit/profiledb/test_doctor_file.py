@@ -14,6 +14,7 @@ from taupy.commands import main
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.writer import add_profile
 from tests.builders import small_profile
+from tests.unit.profiledb.test_files import made_older
 
 
 @pytest.fixture(autouse=True)
@@ -92,11 +93,7 @@ READING = (
 def test_no_reading_changes_an_older_file(folder, capsys):
     with ProfileDB.open("a.db", readonly=False) as db:
         add_profile(db, small_profile(2))
-    with sqlite3.connect("a.db") as connection:
-        connection.executescript(
-            "ALTER TABLE layer DROP COLUMN backward_passes; DROP VIEW steps; DROP TABLE module;"
-            "PRAGMA user_version = 7"
-        )
+    made_older("a.db", 7)
     before = Path("a.db").read_bytes()
     for words in READING:
         main([*words, *(["--db", "a.db"] if "a.db" not in words else [])])
