@@ -33,6 +33,7 @@ from taupy.escaping import html, visible
 from taupy.instrument import launch, runfolder
 from taupy.instrument.annotate import WholeProgram, is_measured
 from taupy.instrument.calibrate import calibrate
+from taupy.model import command_line
 from taupy.network import layers, steps
 from taupy.notebook import Trial, open
 from taupy.report.report import LATE
@@ -173,7 +174,7 @@ class Profile:
                 "taupy.lines": f"none: {_NONE}",
                 "taupy.watch": f"none: {_NONE}",
             },
-            arguments=[_program()],
+            arguments=_typed(),
             interpreter=launch.interpreter_command(),
             cwd=folder,
             module_path=[path for path in sys.path if path not in ("", folder)],
@@ -231,6 +232,14 @@ def _program() -> str:
     if path is None or "ipykernel" in path:
         return "notebook"
     return os.path.splitext(os.path.basename(str(path)))[0]
+
+
+def _typed() -> list[str]:
+    """What was typed behind the interpreter and its options: `p.py x`; of a notebook its name."""
+    program = _program()
+    if program == "notebook":
+        return [program]
+    return command_line.split(sys.orig_argv[1:])[1] or [program]
 
 
 # --- magics of IPython ---------------------------------------------------------------

@@ -59,6 +59,7 @@ print(first)
     assert (
         trials == "<trial 1 prog/default/1> <trial 2 failing/default/1> <trial 2 failing/default/1>"
     )
+    assert " prog.py " in screen[0], screen
     assert any("def work(count):" in line for line in screen), screen
     assert any("not measured: threads that ran before it" in line for line in screen), screen
     assert calls_of_inner(runs) == {"prog/1": 230, "failing/1": 7}
