@@ -29,8 +29,11 @@ def main() -> int:
     if sys.argv[1:2] == ["run"]:
         # The program is not to find files that we made.
         sys.dont_write_bytecode = True
-    from taupy import commands
-
+    try:
+        from taupy import commands
+    except KeyboardInterrupt:
+        sys.stderr.write("taupy: stopped by Ctrl-C before it began\n")
+        return 130
     return commands.main()
 
 

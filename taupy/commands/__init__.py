@@ -218,7 +218,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except MemoryError:
         say("there is not enough memory for this here (see `ulimit -a`); nothing was lost")
         return 1
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as stop:
+        say(f"stopped by Ctrl-C; {str(stop) or 'nothing is left half written'}")
         return 130
     except BrokenPipeError:
         # The reader closed the pipe, so nothing more may be written at exit.

@@ -15,15 +15,18 @@ import argparse
 import os
 import random
 import shlex
+import signal
+import threading
 import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
-from taupy.commands import options
+from taupy.commands import bar, options
 from taupy.commands.messages import say
 from taupy.errors import TaupyError, UsageError
 from taupy.model.processes import contents
+from taupy.model.progress import Progress
 from taupy.units import several
 from taupy.watch.foreign import Interpreter, Unreadable
 
@@ -64,14 +67,36 @@ def run(args: argparse.Namespace) -> int:
     if not 1 <= args.rate <= _HZ_AT_MOST:
         raise UsageError(f"--rate takes 1 to {_HZ_AT_MOST} looks a second, got {args.rate}")
     from taupy.formats.attached import Looks
-    from taupy.instrument.runfolder import state_folders
-    from taupy.model.masking import Masking
 
     database, _ = options.file_and_store(args)
     looks = Looks()
     began_at, began = time.time(), time.monotonic_ns()
-    look_at(args.pid, looks, args.seconds, args.rate)
-    took_ns = time.monotonic_ns() - began
+    with _ended_by_ctrl_c() as ended:
+        with bar.shown() as progress:
+            progress.begin(f"looking at process {args.pid}, until Ctrl-C", unit="looks")
+            look_at(args.pid, looks, args.seconds, args.rate, ended, progress)
+        return _keep(args, looks, database, began_at, time.monotonic_ns() - began)
+
+
+@contextmanager
+def _ended_by_ctrl_c() -> Iterator[threading.Event]:
+    """Set by Ctrl-C, which raises nothing: what was seen is stored, however often it is pressed."""
+    ended = threading.Event()
+    before = signal.getsignal(signal.SIGINT)
+    if before is not signal.SIG_IGN:
+        signal.signal(signal.SIGINT, lambda *_: ended.set())
+    try:
+        yield ended
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _keep(
+    args: argparse.Namespace, looks: Looks, database: str, began_at: float, took_ns: int
+) -> int:
+    from taupy.instrument.runfolder import state_folders
+    from taupy.model.masking import Masking
+
     secrets = options.secrets(args)
     masking = Masking(
         next(state_folders()), secrets.get("secrets", ()), keeps="keep_secrets" in secrets
@@ -174,8 +199,15 @@ class _Seen:
         self.thread, self.name, self.looked_ns = thread, thread.name(), now
 
 
-def look_at(pid: int, looks: Looks, seconds: float | None, rate: int) -> None:
-    """Look at a process and those that it starts, until it ends, the time is over, or Ctrl-C.
+def look_at(
+    pid: int,
+    looks: Looks,
+    seconds: float | None,
+    rate: int,
+    ended: threading.Event,
+    progress: Progress,
+) -> None:
+    """Look at a process and those that it starts, until it or the time is over, or `ended` set.
 
     Raises:
         Unreadable: the process cannot be looked at.
@@ -184,20 +216,20 @@ def look_at(pid: int, looks: Looks, seconds: float | None, rate: int) -> None:
     began = time.monotonic()
     searched_at = 0.0
     try:
-        with suppress(KeyboardInterrupt):
-            while watch.processes:
-                now = time.monotonic()
-                if seconds is not None and now - began >= seconds:
-                    return
-                if now - searched_at >= _AGAIN_S:
-                    watch.find()
-                    searched_at = now
-                watch.look()
-                if not looks.looks and looks.torn > _TORN_AT_FIRST:
-                    raise Unreadable(
-                        f"process {pid} cannot be read: its Python was built otherwise than ours"
-                    )
-                time.sleep(random.uniform(0.75, 1.25) / rate)
+        while watch.processes and not ended.is_set():
+            now = time.monotonic()
+            if seconds is not None and now - began >= seconds:
+                return
+            if now - searched_at >= _AGAIN_S:
+                watch.find()
+                searched_at = now
+            watch.look()
+            progress.advance()
+            if not looks.looks and looks.torn > _TORN_AT_FIRST:
+                raise Unreadable(
+                    f"process {pid} cannot be read: its Python was built otherwise than ours"
+                )
+            ended.wait(random.uniform(0.75, 1.25) / rate)
     except PermissionError:
         if not looks.looks:
             raise Unreadable(f"the kernel permits no look at process {pid}") from None

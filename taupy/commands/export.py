@@ -72,7 +72,7 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError(f"{format.title} is written as a folder; name one: -o FOLDER")
     if target is not None and target.exists():
         _check_replacing(target, format, force=args.force)
-    with options.opened(args) as db:
+    with options.opened(args) as db, bar.shown("reading the trial"):
         trial = selector.trial(db, args.trial)
         profile = read_profile(db, trial.id)
         notes = []

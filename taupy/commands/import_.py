@@ -102,7 +102,9 @@ def _push(database: str, store: str, trials: Sequence[int]) -> None:
     if store:
         from taupy.commands.pushing import pushed
 
-        say(pushed(database, store, trials))
+        with bar.shown("pushing"):
+            line = pushed(database, store, trials)
+        say(line)
 
 
 def _sources(

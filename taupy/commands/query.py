@@ -14,7 +14,7 @@ import sys
 from collections.abc import Sequence
 from itertools import islice
 
-from taupy.commands import options
+from taupy.commands import bar, options
 from taupy.commands.messages import say
 from taupy.errors import UsageError
 from taupy.pprof import terminal
@@ -41,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     statement = sys.stdin.read() if args.sql == "-" else args.sql
-    with options.opened(args) as db:
+    with options.opened(args) as db, bar.shown("running the query"):
         names, answer = run_sql(db, statement, parameters(args.param))
         rows = list(islice(answer, args.limit + 1))
     notes = []

@@ -21,7 +21,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import get_args
 
-from taupy.commands import options
+from taupy.commands import bar, options
 from taupy.commands.messages import say
 from taupy.commands.roofline_files import ENDINGS, EXPORTS, write, write_export
 from taupy.errors import MissingMetric, UsageError
@@ -163,7 +163,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     _check(args)
-    with options.opened(args) as db:
+    with options.opened(args) as db, bar.shown("reading the trial"):
         trials = selector.many(db, args.trials or ["latest"])
         work = trial_work(db, trials)
         if args.by == "step":

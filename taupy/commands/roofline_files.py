@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
+from taupy.commands import bar
 from taupy.commands.messages import say
 from taupy.errors import UsageError
 from taupy.roofline import chart as charts
@@ -57,7 +58,8 @@ def _write(path: str, ending: str, drawing: Drawing) -> list[Chart]:
 
         for kind, chart in zip(kinds, charts_drawn, strict=True):
             name = path if len(charts_drawn) == 1 else f"{path[: -len(ending)]}-{kind}{ending}"
-            write_picture(chart, name, drawing.theme or "light", drawing.size)
+            with bar.shown(f"drawing {name}"):
+                write_picture(chart, name, drawing.theme or "light", drawing.size)
             say(f"wrote {name}")
     return charts_drawn
 

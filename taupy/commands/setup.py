@@ -21,11 +21,13 @@ from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
+from taupy.commands import bar
 from taupy.commands.messages import say
 from taupy.errors import TaupyError, UsageError
 from taupy.instrument import runfolder, torch_library
 from taupy.instrument.torch_library import KINDS, Kind, Torch, Unusable
 from taupy.state.folder import Folder
+from taupy.state.saving import save_named
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -53,7 +55,7 @@ def _kernel() -> int:
     file = Path(sys.prefix, "share", "jupyter", "kernels", "taupy", "kernel.json")
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(json.dumps(specification, indent=1) + "\n", encoding="utf-8")
+        save_named(file, json.dumps(specification, indent=1) + "\n")
     except OSError as problem:
         raise TaupyError(
             f"cannot write {file} ({problem}); install taupy in a virtual environment of yours"
@@ -73,6 +75,10 @@ def _torch() -> int:
         )
     try:
         failed, refused = runfolder.in_state_folder(partial(_set_up, torch))
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(
+            "the libraries named above are kept, and `taupy setup torch` makes the rest"
+        ) from None
     except OSError as problem:
         raise TaupyError(
             f"cannot keep the libraries ({problem}); set TAUPY_STATE_DIR to a writable folder"
@@ -84,10 +90,13 @@ def _torch() -> int:
 def _set_up(torch: Torch, state: Folder) -> bool:
     """Build what is missing, and test what is there; returns whether something is not usable."""
     print(f"PyTorch {torch.version} in {torch.folder}; libraries in {state}", flush=True)
+    print("each is built and tested, which can take minutes", flush=True)
     failed = False
     for kind in KINDS:
         try:
-            print(f"  {kind.what}: {_made(kind, torch, state)}", flush=True)
+            with bar.shown(f"{kind.what}: building and testing"):
+                made = _made(kind, torch, state)
+            print(f"  {kind.what}: {made}", flush=True)
         except Unusable as problem:
             failed = True
             say(f"{kind.what}: not available: {problem}")

@@ -11,12 +11,14 @@ from __future__ import annotations
 import os
 import re
 import sys
+from contextlib import suppress
 
 from taupy.network import layers
 from taupy.state.folder import File, Folder, open_own
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import subprocess
     from collections.abc import Iterable, Sequence
 
 _SOURCES = os.path.join(os.path.dirname(os.path.dirname(__file__)), "_native")
@@ -24,6 +26,7 @@ _COMPILERS = ("c++", "g++", "clang++")
 _STANDARDS = ("c++20", "c++17")
 """PyTorch's headers require the first from 2.11 on; compilers as old as PyTorch 2.1 lack it."""
 _LIMIT_S = 300
+_PATIENCE_S = 5.0
 
 # Symbols of libc10 with std::string, in the C++11 ABI and in the older one.
 _NEW_ABI, _OLD_ABI = b"torchCheckFailEPKcS2_jRKNSt7__cxx11", b"torchCheckFailEPKcS2_jRKSs"
@@ -378,22 +381,40 @@ def _compile(compiler: str, target: str, kind: Kind, torch: Torch, abi: str) -> 
 
 
 def _run(failure: str, command: Sequence[str]) -> None:
-    """Run a command.
+    """Run a command, with those that it starts: if it is given up, all of them end.
 
     Raises:
         Unusable: it failed; the message contains the last line of its output.
     """
     import subprocess
 
-    try:
-        done = subprocess.run(
-            command, stdin=subprocess.DEVNULL, capture_output=True, timeout=_LIMIT_S, check=False
-        )
-    except subprocess.TimeoutExpired:
-        raise Unusable(f"{failure}: it took longer than {_LIMIT_S} s") from None
-    if done.returncode:
-        lines = done.stderr.decode("utf-8", "replace").splitlines()
+    pipe, null = subprocess.PIPE, subprocess.DEVNULL
+    with subprocess.Popen(
+        command, stdin=null, stdout=null, stderr=pipe, process_group=0
+    ) as process:
+        try:
+            errors = process.communicate(timeout=_LIMIT_S)[1]
+        except subprocess.TimeoutExpired:
+            _end(process)
+            raise Unusable(f"{failure}: it took longer than {_LIMIT_S} s") from None
+        except BaseException:
+            _end(process)
+            raise
+    if process.returncode:
+        lines = errors.decode("utf-8", "replace").splitlines()
         line = next(
             (line for line in lines if "error" in line), lines[-1] if lines else "no reason"
         )
         raise Unusable(f"{failure}: {line.strip()[:300]}")
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End a command and those that it started; a compiler removes its own files meanwhile."""
+    import signal
+    import subprocess
+
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGTERM)
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(_PATIENCE_S)
+        os.killpg(process.pid, signal.SIGKILL)

@@ -228,7 +228,8 @@ def test_ctrl_c_ends_an_endless_query_with_130(folder):
         time.sleep(0.05)
     process.send_signal(signal.SIGINT)
     _, complaint = process.communicate(timeout=120)
-    assert (process.returncode, complaint) == (130, b"")
+    said = b"taupy: stopped by Ctrl-C; nothing is left half written\n"
+    assert (process.returncode, complaint) == (130, said)
 
 
 def test_the_newest_trials_come_first_and_as_many_as_wanted(taupy):
