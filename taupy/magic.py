@@ -36,6 +36,7 @@ from taupy.instrument.calibrate import calibrate
 from taupy.model import command_line
 from taupy.network import layers, steps
 from taupy.notebook import Trial, open
+from taupy.profiledb.api import usual
 from taupy.report.report import LATE
 
 if TYPE_CHECKING:
@@ -55,7 +56,8 @@ class Profile:
     """A piece of code that is measured: `with taupy.profile() as p:`.
 
     Args:
-        database: to which the trial is added; None: TAUPY_DB, else `taupy.db` in this folder.
+        database: to which the trial is added; None: TAUPY_DB, else `taupy.db` in this folder,
+            unless another user owns it.
         app, experiment, name: of the trial. By default the script's name, or "notebook";
             "default"; and the next number.
         c_calls: whether C functions are rows of their own.
@@ -74,7 +76,7 @@ class Profile:
         name: str | None = None,
         c_calls: bool = False,
     ) -> None:
-        chosen = os.fspath(database or os.environ.get("TAUPY_DB") or "taupy.db")
+        chosen = os.fspath(database or os.environ.get("TAUPY_DB") or usual())
         self.database = os.path.abspath(chosen)
         self.app, self.experiment, self.name, self.c_calls = app, experiment, name, c_calls
         self.trial: Trial | None = None

@@ -68,13 +68,16 @@ if TYPE_CHECKING:
 _Options = TypeVar("_Options", bound=Asked)
 
 
-def open(path: str | os.PathLike[str] = "taupy.db") -> Database:
+def open(path: str | os.PathLike[str] | None = None) -> Database:
     """Open a trial database for reading.
+
+    Args:
+        path: by default `taupy.db` in the current folder, unless another user owns it.
 
     Raises:
         taupy.errors.DatabaseError: the file does not exist or cannot be read.
     """
-    database = Database(path)
+    database = Database(api.usual() if path is None else path)
     with database._opened():
         pass
     return database

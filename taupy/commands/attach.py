@@ -27,6 +27,7 @@ from taupy.commands.messages import say
 from taupy.errors import TaupyError, UsageError
 from taupy.model.processes import contents
 from taupy.model.progress import Progress
+from taupy.state.places import DEFAULT_DATABASE
 from taupy.units import several
 from taupy.watch.foreign import Interpreter, Unreadable
 
@@ -125,9 +126,7 @@ def _store(profile: Profile, database: str) -> None:
         f"{several(threads, 'thread')}, {profile.metadata['taupy.lines']}"
     )
     where = (
-        ""
-        if os.path.abspath(options.DEFAULT_DATABASE) == database
-        else f" --db {shlex.quote(database)}"
+        "" if os.path.abspath(DEFAULT_DATABASE) == database else f" --db {shlex.quote(database)}"
     )
     say(f"next: taupy report {trial.id}{where}")
 

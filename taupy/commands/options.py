@@ -10,6 +10,7 @@ from taupy.commands.messages import say
 from taupy.errors import DatabaseError, UsageError, note
 from taupy.model.project import project_file
 from taupy.model.project import project_settings as project_settings
+from taupy.state.places import DEFAULT_DATABASE, usual_database
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # importing delays the program that `taupy run` starts
@@ -19,8 +20,6 @@ if TYPE_CHECKING:  # importing delays the program that `taupy run` starts
     from taupy.delivery import Delivery
     from taupy.pprof.terminal import ParquetFile
     from taupy.profiledb.database import ProfileDB
-
-DEFAULT_DATABASE = "taupy.db"
 
 _SECONDS = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 
@@ -285,21 +284,10 @@ def database_or_store(args: argparse.Namespace) -> str:
 
 
 def _default_database() -> str:
-    """`taupy.db` in the current folder; if that is another user's, one with this user's number
-    there, or in the user's home."""
-    from taupy.state import changers, places
-
-    home = os.environ.get("HOME", "")
-    of_user = f"taupy-{os.getuid()}.db"
-    whose = ""
-    for name in (DEFAULT_DATABASE, of_user, os.path.join(home, of_user)):
-        why = changers.owner(os.path.abspath(name)) if os.path.lexists(name) else ""
-        if not why or places.is_trusted("."):
-            if whose:
-                note(f"{whose}, so the database is {name}; --db {DEFAULT_DATABASE} uses the other")
-            return name
-        whose = whose or why
-    raise UsageError(f"{whose}: name a database (--db FILE)")
+    name, why = usual_database()
+    if why:
+        note(f"{why}; --db {DEFAULT_DATABASE} uses the other")
+    return name
 
 
 def file_and_store(args: argparse.Namespace) -> tuple[str, str]:

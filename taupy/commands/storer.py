@@ -283,7 +283,7 @@ def _next(delivery: Delivery, folder: str) -> list[str]:
     """
     if delivery.trial_id is None or delivery.profile is None:
         return []
-    from taupy.commands.options import DEFAULT_DATABASE
+    from taupy.state.places import DEFAULT_DATABASE
 
     command = f"taupy report {delivery.trial_id}"
     usual = os.path.join(folder, os.environ.get("TAUPY_DB") or DEFAULT_DATABASE)

@@ -14,6 +14,7 @@ opens the file, reads, and closes it. pandas is imported with the first frame.
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,7 @@ from taupy.profiledb.address import is_address
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.opening import opened
 from taupy.profiledb.sql import run_sql
+from taupy.state.places import DEFAULT_DATABASE, usual_database
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -33,16 +35,27 @@ if TYPE_CHECKING:
 _ROWS_IN_A_NOTEBOOK = 20
 
 
-def open(path: str | os.PathLike[str] = "taupy.db") -> Database:
+def open(path: str | os.PathLike[str] | None = None) -> Database:
     """Open a trial database for reading.
+
+    Args:
+        path: by default `taupy.db` in the current folder, unless another user owns it.
 
     Raises:
         taupy.errors.DatabaseError: the file does not exist or cannot be read.
     """
-    database = Database(path)
+    database = Database(usual() if path is None else path)
     with database._opened():
         pass
     return database
+
+
+def usual() -> str:
+    """The database that no argument names. A warning says so if it is not `./taupy.db`."""
+    name, why = usual_database()
+    if why:
+        warnings.warn(f"{why}; {DEFAULT_DATABASE!r} as an argument names the other", stacklevel=3)
+    return name
 
 
 class Database:

@@ -1,16 +1,20 @@
-"""Where the user's state is, and which folders of projects the user has trusted once."""
+"""Where the user's state and usual database are, and which folders of projects the user has
+trusted once."""
 
 from __future__ import annotations
 
 import os
 from contextlib import suppress
 
+from taupy.errors import UsageError
 from taupy.state import changers
 from taupy.state.folder import BESIDE, Folder, open_own
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+DEFAULT_DATABASE = "taupy.db"
 
 TRUSTED = "trusted"
 """The file in the state folder: paths of folders, a line each."""
@@ -40,6 +44,24 @@ def state_folders(database: str | None = None) -> Iterator[str]:
         yield os.path.join(tempfile.gettempdir(), f"taupy-{os.getuid()}")
     except FileNotFoundError:
         return  # there is no writable temporary folder
+
+
+def usual_database() -> tuple[str, str]:
+    """`taupy.db` in the current folder, and ""; if that is another user's, one with this user's
+    number there, or in the user's home, and whose the other is.
+
+    Raises:
+        UsageError: all of them are other users'.
+    """
+    home = os.environ.get("HOME", "")
+    of_user = f"taupy-{os.getuid()}.db"
+    whose = ""
+    for name in (DEFAULT_DATABASE, of_user, os.path.join(home, of_user)):
+        why = changers.owner(os.path.abspath(name)) if os.path.lexists(name) else ""
+        if not why or is_trusted("."):
+            return name, f"{whose}, so the database is {name}" if whose else ""
+        whose = whose or why
+    raise UsageError(f"{whose}: name a database (--db FILE)")
 
 
 def owner_above(path: str) -> str:

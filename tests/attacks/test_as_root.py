@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from taupy import magic, notebook
 from taupy.errors import DatabaseError
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.writer import add_profile
@@ -203,7 +204,7 @@ def test_a_folder_or_a_link_leads_to_nobody_elses_settings(shared, is_link):
     assert f"is ignored, since {theirs} belongs to user {OTHER}" in done.stderr
 
 
-def test_a_database_of_another_user_in_the_current_folder_is_not_the_default(shared):
+def test_a_database_of_another_user_in_the_current_folder_is_not_the_default(shared, monkeypatch):
     with ProfileDB.open(shared.database, create=True) as db:
         add_profile(db, small_profile(1))
     os.chown(shared.database, OTHER, OTHER)
@@ -215,6 +216,10 @@ def test_a_database_of_another_user_in_the_current_folder_is_not_the_default(sha
     assert own.exists() and shared.database.read_bytes() == before
     own_trials = shared.taupy("trials", "--csv").stdout
     assert own_trials != shared.taupy("trials", "--csv", "--db", "taupy.db").stdout
+    monkeypatch.chdir(shared.folder)
+    with pytest.warns(UserWarning, match=f"belongs to user {OTHER}, so the database is {own.name}"):
+        assert list(notebook.open().trials().id) == [1]
+        assert magic.Profile().database == str(own)
     os.chown(own, OTHER, OTHER)
     assert f"so the database is {Path.home() / own.name}" in shared.taupy("trials").stderr
     trusting = shared.taupy("trials", "--trust-folder", "--csv").stdout
