@@ -31,8 +31,6 @@ def check(profile: Profile) -> None:
 
 
 def _notes(profile: Profile, metric: Metric) -> Iterator[str]:
-    import numpy
-
     cut = {at for at, timer in enumerate(profile.timers) if timer == CALLERS_NOT_RECORDED}
     unit_ns = _NS_OF[metric.unit]
     negative: list[str] = []
@@ -42,13 +40,13 @@ def _notes(profile: Profile, metric: Metric) -> Iterator[str]:
         tree = measured.tree
         if metric.name not in tree.inclusive:
             continue
-        whole = numpy.array(tree.inclusive[metric.name], dtype=float)
-        own = numpy.array(tree.exclusive[metric.name], dtype=float)
-        below = (own < 0) | (whole < 0)
-        if below.any():
-            row = int(below.argmax())
+        whole, own = tree.inclusive[metric.name], tree.exclusive[metric.name]
+        below = {row for row, (in_all, alone) in enumerate(zip(whole, own, strict=True))
+                 if in_all < 0 or alone < 0}  # fmt: skip
+        if below:
+            row = min(below)
             kind, value = ("exclusive", own[row]) if own[row] < 0 else ("inclusive", whole[row])
-            negatives += int(below.sum())
+            negatives += len(below)
             negative.append(
                 f"{_path(profile, tree, row)}: {units.duration(value * unit_ns)} {kind}"
             )
@@ -56,14 +54,18 @@ def _notes(profile: Profile, metric: Metric) -> Iterator[str]:
                 columns[metric.name] = _unknown_below_zero(columns[metric.name])
         if not cut.isdisjoint(tree.timer):
             continue
-        parent = numpy.array(tree.parent, dtype=numpy.int64)
-        has = (parent >= 0) & (whole > 0)
-        callees = numpy.bincount(parent[has], weights=whole[has], minlength=len(parent))
-        lacks = (whole >= 0) & (callees - whole > _SLACK * callees) & ~below
-        if lacks.any():
-            row = int(lacks.argmax())
+        callees = [0.0] * len(whole)
+        for above, time in zip(tree.parent, whole, strict=True):
+            if above >= 0 and time > 0:
+                callees[above] += time
+        lacks = [
+            row for row, (time, sums) in enumerate(zip(whole, callees, strict=True))
+            if time >= 0 and sums - time > _SLACK * sums and row not in below
+        ]  # fmt: skip
+        if lacks:
+            row = lacks[0]
             times = [units.duration(values[row] * unit_ns) for values in (whole, callees)]
-            shorts += int(lacks.sum())
+            shorts += len(lacks)
             short.append(f"{_path(profile, tree, row)}: {times[0]}, its callees {times[1]}")
     if negatives:
         yield (

@@ -68,11 +68,13 @@ class Watch:
     Args:
         launched_ns: a time before the program began.
         root: the program's process id.
+        of_root: a pidfd of it, which tells how it ended even if that was before; or -1.
     """
 
-    def __init__(self, folder: Folder, launched_ns: int, root: int) -> None:
+    def __init__(self, folder: Folder, launched_ns: int, root: int, of_root: int = -1) -> None:
         self.folder = folder
         self.root = root
+        self.of_root = of_root
         self.file = posix.open(
             heartbeat.NAME, posix.O_WRONLY | posix.O_NOFOLLOW, dir_fd=folder.descriptor
         )
@@ -173,7 +175,8 @@ class Watch:
         try:
             pidfd = posix.pidfd_open(pid)
         except ProcessLookupError:
-            self.note(Watched(pid, -1, 0, self.looked_ns), now)
+            pidfd = self.of_root if pid == self.root else -1
+            self.note(Watched(pid, pidfd, 0, self.looked_ns), now)
             return
         except (OSError, AttributeError):
             pidfd = -1
@@ -388,13 +391,13 @@ def _raise_limit() -> None:
 
 
 def main(arguments: list[str]) -> None:
-    """The watch's command line: FOLDER PID LAUNCHED_NS."""
-    path, pid, launched_ns = arguments
+    """The watch's command line: FOLDER PID LAUNCHED_NS PIDFD."""
+    path, pid, launched_ns, pidfd = arguments
     posix.close(ANSWER)
     _raise_limit()
     try:
         folder = open_run(path)
-        watch = Watch(folder, int(launched_ns), int(pid))
+        watch = Watch(folder, int(launched_ns), int(pid), int(pidfd))
         watch.cpu_ns = 0  # starting counts, too
         watch.add(int(pid))
         watch.run()

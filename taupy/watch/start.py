@@ -94,16 +94,16 @@ def _wanted(path: str, pid: int, began_ns: int) -> list[str] | None:
     watch a short one begin when it has ended.
 
     Returns:
-        When the program was last known to be alive, as the watch's argument; None: the program has
-        ended, and its run is stored.
+        The watch's arguments: when the program was last known to be alive, and a pidfd of it, -1
+        for none. None: the program has ended, and its run is stored.
     """
     _take_name()
     try:
         pidfd = os.pidfd_open(pid)
     except ProcessLookupError:
-        return [str(began_ns)] if os.path.lexists(path) else None
+        return [str(began_ns), "-1"] if os.path.lexists(path) else None
     except (OSError, AttributeError):
-        return [str(began_ns)]  # before Linux 5.3, only looks tell that it has ended
+        return [str(began_ns), "-1"]  # before Linux 5.3, only looks tell that it has ended
     poll = select.poll()
     poll.register(pidfd, select.POLLIN)
     steps = _STARTING
@@ -111,7 +111,10 @@ def _wanted(path: str, pid: int, began_ns: int) -> list[str] | None:
         steps = min(steps - 1, _SHORT if _parts(path) else _STARTING)
     has_ended = poll.poll(0) or (_is_being_stored(path, pid) and poll.poll())
     seen_ns = time.monotonic_ns()  # until now, poll would have returned
-    return None if has_ended and not os.path.lexists(path) else [str(seen_ns)]
+    if has_ended and not os.path.lexists(path):
+        return None
+    os.set_inheritable(pidfd, True)
+    return [str(seen_ns), str(pidfd)]
 
 
 def _take_name() -> None:

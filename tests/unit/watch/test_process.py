@@ -374,10 +374,13 @@ def test_a_program_that_lasts_gets_its_watch_and_one_that_has_ended_does_not(tmp
     monkeypatch.setattr(start, "_STEP_MS", 1)
     began = time.monotonic_ns()
     program = subprocess.Popen(["cat"], stdin=subprocess.PIPE)
-    (seen,) = start._wanted(str(tmp_path), program.pid, 7)
+    seen, _ = start._wanted(str(tmp_path), program.pid, 7)
     assert began < int(seen) < time.monotonic_ns()
     program.communicate()
-    assert start._wanted(str(tmp_path), program.pid, 7) == ["7"]  # killed, or its children go on
+    assert start._wanted(str(tmp_path), program.pid, 7) == [
+        "7",
+        "-1",
+    ]  # killed, or its children go on
     assert start._wanted(str(tmp_path / "stored"), program.pid, 7) is None
 
 
