@@ -52,7 +52,7 @@ def _parts(report: Report, page: str) -> Iterator[str]:
     yield "<table style='border-collapse:collapse;margin:4px 0'>"
     for group in report.places:
         if group.group == MAIN:
-            rows = screen.main_places(group, verbose=False)
+            rows = screen.main_places(group)
             largest = max((place.ns for place in rows), default=0) or 1
             for place in rows:
                 yield from _row(place, largest)

@@ -66,6 +66,7 @@ class _Detail(NamedTuple):
         advice: whether these have their advice.
         notes: on the measurement, GPUs and ranks.
         spaced: whether lines are empty between the parts.
+        main: own places of the main thread.
     """
 
     callees: int = 5
@@ -74,6 +75,7 @@ class _Detail(NamedTuple):
     advice: bool = True
     notes: int = 3
     spaced: bool = True
+    main: int = places.FIRST
 
 
 _DETAILS = (
@@ -88,6 +90,7 @@ _DETAILS = (
     _Detail(0, 1, 1, notes=1, spaced=False),
     _Detail(0, 0, 1, notes=1, spaced=False),
     _Detail(0, 0, 1, advice=False, notes=1, spaced=False),
+    _Detail(0, 0, 1, advice=False, notes=1, spaced=False, main=3),
     _Detail(0, 0, 0, advice=False, notes=1, spaced=False),
     _Detail(0, 0, 0, advice=False, notes=0, spaced=False),
 )
@@ -241,7 +244,8 @@ class _Screen:
                     if self.width >= 70
                     else _TITLE
                 )
-                yield from self._rows(main_places(group, self.verbose), self.detail.callees)
+                shown = main_places(group, 1 << 30 if self.verbose else self.detail.main)
+                yield from self._rows(shown, self.detail.callees)
                 yield from self._packages(group)
             elif self.detail.others:
                 yield from self._wrapped(f"in {group.title}, beside the main thread:", "", "  ")
@@ -416,11 +420,11 @@ def _first(group: GroupPlaces, most: int) -> list[Place]:
     return [place for place in own if place.share >= _LEAST][:most] or own[:1]
 
 
-def main_places(group: GroupPlaces, verbose: bool) -> list[Place]:
+def main_places(group: GroupPlaces, most: int = places.FIRST) -> list[Place]:
     """The first own places; the largest waits, and imports if they are much, by their time."""
-    rows = _first(group, 1 << 30 if verbose else places.FIRST)
+    rows = _first(group, most)
     waits = [place for place in group.places if place.kind == "waiting" and place.share >= _LEAST]
-    rows += waits[: None if verbose else _WAITING]
+    rows += waits[: _WAITING if most <= places.FIRST else None]
     rows += [place for place in group.places if place.kind == "imports" and place.share >= _MUCH]
     return sorted(rows, key=lambda place: -place.ns)
 

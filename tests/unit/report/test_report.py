@@ -120,6 +120,13 @@ def test_advice_is_left_out_where_the_screen_is_full(tmp_path):
     assert re.findall(r"^[▲◆●] \w+ +([^,]+), up to", short, re.MULTILINE) == kinds
 
 
+def test_why_is_said_before_a_fourth_place(tmp_path):
+    found = _report(tmp_path, gpu_faults.item_each_step())
+    first = found.judgement.findings[0].sentence.split()[:4]
+    assert " ".join(first) in screen.text(found, WIDTH, 14)
+    assert " ".join(first) not in screen.text(found, WIDTH, 13)
+
+
 @pytest.mark.parametrize("training", [*gpu_faults.FAULTS, *gpu_healthy.HEALTHY])
 def test_no_report_is_without_places(training, tmp_path):
     """With findings or without; and what a screen says is what `--json` says."""
