@@ -57,6 +57,7 @@ def trial_of(db: ProfileDB, trial: TrialRow) -> Trial:
         union_ns=cache(lambda: gpu_query.union_ns(db, trial.id)),
         gpu_times=cache(lambda: gpu_query.gpu_times(db, trial.id)),
         is_capture=trial.is_capture,
+        ended_early=trial.source == "taupy run" and trial.exit_code != 0,
     )
 
 

@@ -39,8 +39,12 @@ def find(trial: Trial) -> Iterator[Finding | Abstention]:
     if not trial.calls.rows(is_import):
         return
     yield from _repeated(trial)
-    yield from _working(trial)
-    yield from _unused(trial)
+    unused = [*_working(trial), *_unused(trial)]
+    if trial.ended_early and any(isinstance(found, Finding) for found in unused):
+        yield Abstention(KIND, "the program failed or was stopped, so whether it would have used "
+                         "what it imported is not known")  # fmt: skip
+        return
+    yield from unused
 
 
 def is_import(timer: TimerRow) -> bool:

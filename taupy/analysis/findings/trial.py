@@ -55,6 +55,8 @@ class Trial:
             that is known.
         gpu_times: node and context of a GPU -> what its time went to, if it was traced.
         is_capture: whether another tool recorded it, mostly a part of a run.
+        ended_early: whether the program failed or was stopped, so that what it would have done
+            next is not known.
         selector: how commands name it, with ` --db FILE` if that is not the default one.
     """
 
@@ -75,6 +77,7 @@ class Trial:
     union_ns: Callable[[], Mapping[tuple[int, int], int]] = dict
     gpu_times: Callable[[], Mapping[tuple[int, int], GpuTime]] = dict
     is_capture: bool = False
+    ended_early: bool = False
     selector: str = ""
     _own: dict[TimerRow, bool] = field(default_factory=dict, repr=False)
 

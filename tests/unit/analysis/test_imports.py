@@ -5,8 +5,12 @@ from __future__ import annotations
 import os
 import platform
 from functools import cache
+from signal import SIGTERM
+
+import pytest
 
 from taupy.analysis.findings import imports
+from taupy.model.finding import Abstention
 from taupy.model.profile import Timer
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.writer import add_profile
@@ -39,9 +43,11 @@ def test_its_time_is_linear_in_the_number_of_imports(tmp_path):
     assert is_linear(judge, 100)
 
 
-def test_what_a_library_imports_or_uses_is_no_advice(tmp_path):
+@pytest.mark.parametrize("exit_code", [0, 1, -SIGTERM, None])
+def test_what_a_library_imports_or_uses_is_no_advice(tmp_path, exit_code):
     """The program imports `heaps`, a module of one file that it uses, and `spare`, which it does
-    not; its library imports `lazy` at the first call."""
+    not, as far as a run shows that went to its end; its library imports `lazy` when it is called.
+    """
     (tmp_path / "a.py").write_text("import heaps, spare, tool\ntool.most(heaps)\n")
     os.utime(tmp_path / "a.py", (0, 0))
     library = ("PYTHON", "LIBRARY")
@@ -54,6 +60,10 @@ def test_what_a_library_imports_or_uses_is_no_advice(tmp_path):
         ]),
     ])  # fmt: skip
     with ProfileDB.open(str(tmp_path / "t.db"), create=True) as db:
-        add_profile(db, profile_of(host(main), metadata={"Hostname": platform.node()}))
+        facts = {"Hostname": platform.node()}
+        add_profile(db, profile_of(host(main), metadata=facts, exit_code=exit_code))
         (found,) = imports.find(trial_of(db, db.latest()))
-    assert found.sentence.startswith("import spare in <module> (a.py:1) takes 500 ms")
+    if exit_code == 0:
+        assert found.sentence.startswith("import spare in <module> (a.py:1) takes 500 ms")
+    else:  # what it would have used is not known
+        assert isinstance(found, Abstention) and "failed or was stopped" in found.reason
