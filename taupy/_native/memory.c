@@ -6,7 +6,9 @@
 #include "process.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -18,8 +20,13 @@
 #define FINE_EVENTS 200
 #define FINE_KIB 64
 #define FINE_SHARE 100 /* fine windows may take at most 1/100 of the time */
+#define TURNS 32
+#define TURNS_FAULTS 32         /* fewer page faults seen in fine windows show nothing */
+#define TURNS_KEPT (UINT64_C(1) << 16) /* page faults; with more, the past counts half */
+#define LARGE_PART 10           /* of the growth, 1/10 or more in one routine is charged to it */
 
 static const char GROWTH[] = "Resident Memory Growth", UNIT[] = "KiB";
+static const char DOUBT[] = "Resident Memory Growth in Doubt";
 static const char BETWEEN[] = "Resident Memory Growth between Looks";
 static const char RELEASED[] = "Resident Memory Given Back";
 
@@ -27,9 +34,25 @@ WindowWatch window_watch = {.next_ticks = UINT64_MAX};
 uint64_t sample_ticks;
 static uint64_t resident_before, looked_ticks, began_ticks, fine_ticks;
 static int look_again; /* large growth may be released again at once, without a page fault */
+static const Thread *in_fine; /* whose window is a single event */
+
+/* Evidence on one thread's short routines that take turns: in which of them it had page faults. */
+static struct {
+    const Thread *thread;
+    uint64_t skipped; /* page faults since the last look, in fine windows without a look */
+    uint64_t faults;  /* in all intervals whose growth was in no single routine */
+    double kib;       /* that growth */
+    int count;
+    struct {
+        Node *node;
+        uint64_t faults; /* in fine windows */
+    } of[TURNS];
+} turns;
 
 void memory_start(void)
 {
+    memset(&turns, 0, sizeof turns);
+    in_fine = NULL;
     resident_before = looked_ticks = fine_ticks = 0;
     began_ticks = clock_ticks();
 }
@@ -94,6 +117,22 @@ static int has_called_unseen(const Node *node, uint64_t from, uint64_t whole)
            whole > sample_ticks / WINDOWS_PER_SAMPLE * LONG_WINDOWS;
 }
 
+/* Whether callees may have touched the memory of a window in which `node` is innermost at the end:
+ * they have returned before it is due. */
+static int has_called(const Node *node, uint64_t from, uint64_t whole)
+{
+    const Node *child = node->last;
+    if (child == &nowhere || whole > sample_ticks / WINDOWS_PER_SAMPLE * LONG_WINDOWS)
+        return 0;
+    for (int i = 0; i < TURNS; i++, child += child->sibling) {
+        if (child->t0 > from)
+            return 1;
+        if (i > 0 && child == node->last)
+            return 0;
+    }
+    return 1;
+}
+
 /* Granularity of the resident-memory figure: the kernel counts per CPU and folds a count into the
  * total only when it gets this large (percpu_counter_batch). Two CPUs' worth, in case the thread
  * has migrated. */
@@ -106,19 +145,90 @@ static double steps_kib(void)
     return 2 * (double)((pages > 32 ? pages : 32) * sysconf(_SC_PAGESIZE)) / 1024;
 }
 
+static void turns_of(const Thread *thread)
+{
+    if (turns.thread != thread) {
+        memset(&turns, 0, sizeof turns);
+        turns.thread = thread;
+    }
+}
+
+/* Remember the page faults of a fine window, which were all in `node`. */
+static void remember(Node *node, uint64_t faults)
+{
+    int at = 0;
+    for (int i = 1; i < turns.count && turns.of[at].node != node; i++)
+        if (turns.of[i].node == node || turns.of[i].faults < turns.of[at].faults)
+            at = i;
+    if (at >= turns.count || turns.of[at].node != node) {
+        if (turns.count < TURNS)
+            at = turns.count++;
+        turns.of[at].node = node;
+        turns.of[at].faults = 0;
+    }
+    turns.of[at].faults += faults;
+}
+
+static int is_open(const Node *node, const Node *innermost)
+{
+    while (innermost != node && innermost->parent != NULL)
+        innermost = innermost->parent;
+    return innermost == node;
+}
+
+/* Charge growth in an interval in which short routines took turns to those that had a large part of
+ * the page faults. A fault is at most a page of growth, and less if memory was given back, by whom
+ * is unknown: so the faults that were no growth are taken off each routine's. Returns the rest. */
+static double charge_turns(Thread *thread, Node *node, double kib, uint64_t faults, uint64_t from)
+{
+    turns_of(thread);
+    turns.faults += faults;
+    turns.kib += kib;
+    uint64_t seen = 0;
+    int ran[TURNS];
+    for (int i = 0; i < turns.count; i++) {
+        ran[i] = turns.of[i].node->t0 >= from || is_open(turns.of[i].node, node);
+        seen += ran[i] ? turns.of[i].faults : 0;
+    }
+    double most = (double)turns.faults * (double)sysconf(_SC_PAGESIZE) / 1024;
+    double lost = most > turns.kib ? 1 - turns.kib / most : 0, rest = kib;
+    int shows_nothing = seen < TURNS_FAULTS || turns.kib < 4 * steps_kib() ||
+                        turns.kib > 1.5 * most; /* huge pages, or native threads */
+    for (int i = 0; i < turns.count && !shows_nothing; i++) {
+        double part = ran[i] ? (double)turns.of[i].faults / (double)seen - lost : 0;
+        if (part * LARGE_PART < 1)
+            continue;
+        double charged = kib * part / (1 - lost), unsure = 2 / sqrt((double)turns.of[i].faults);
+        rest -= charged;
+        sample(GROWTH, UNIT, charged, thread, turns.of[i].node);
+        sample(DOUBT, UNIT, charged * (unsure < 1 ? unsure : 1), thread, turns.of[i].node);
+    }
+    if (turns.faults > TURNS_KEPT) {
+        turns.faults /= 2;
+        turns.kib /= 2;
+        for (int i = 0; i < turns.count; i++)
+            turns.of[i].faults /= 2;
+    }
+    return rest > 0 ? rest : 0;
+}
+
 /* Charge growth in a window that ends now, with `node` as the thread's innermost routine. */
-static void charge(Thread *thread, Node *node, double kib, uint64_t from, uint64_t now)
+static void charge(Thread *thread, Node *node, double kib, uint64_t faults, uint64_t from,
+                   uint64_t now)
 {
     uint64_t outside = node->t0 > from ? node->t0 - from : 0, whole = now - from;
     int is_known = node->parent != NULL && outside * OUTSIDE_PART <= whole &&
-                   !has_called_unseen(node, from, whole);
+                   !has_called_unseen(node, from, whole) && !has_called(node, from, whole);
     if (is_known) {
         double doubt = kib * (double)outside / (double)whole + steps_kib();
         sample(GROWTH, UNIT, kib, thread, node);
-        sample("Resident Memory Growth in Doubt", UNIT, doubt < kib ? doubt : kib, thread, node);
-    } else
-        sample(BETWEEN, UNIT, kib, thread, open_since(node, from));
-    if (outside != 0 && kib >= FINE_KIB)
+        sample(DOUBT, UNIT, doubt < kib ? doubt : kib, thread, node);
+    } else {
+        double rest = charge_turns(thread, node, kib, faults, from);
+        if (rest > 0)
+            sample(BETWEEN, UNIT, rest, thread, open_since(node, from));
+    }
+    if (!is_known || (outside != 0 && kib >= FINE_KIB))
         thread->fine = FINE_EVENTS;
 }
 
@@ -153,10 +263,10 @@ static void divide(Thread *own, Node *node, uint64_t faults, double kib, uint64_
     if (all == 0 && living == 0)
         all = faults = 1; /* native threads work on behalf of the only Python thread */
     if (faults != 0)
-        charge(own, node, kib * (double)faults / (double)all, own->looked_ticks, now);
+        charge(own, node, kib * (double)faults / (double)all, faults, own->looked_ticks, now);
     for (int i = 0; i < count; i++)
         charge(others[i].thread, visible(others[i].thread),
-               kib * (double)others[i].faults / (double)all,
+               kib * (double)others[i].faults / (double)all, others[i].faults,
                later(looked_ticks, others[i].thread->looked_ticks), now);
     if (all == 0)
         sample(BETWEEN, UNIT, kib, own, NULL);
@@ -193,30 +303,49 @@ static void look(Thread *thread, Node *node, uint64_t faults, uint64_t now)
         divide(thread, node, faults, (double)growth, now);
         look_again = 1;
     } else if (growth != 0 && faults != 0)
-        charge(thread, node, (double)growth, thread->looked_ticks, now);
+        charge(thread, node, (double)growth, faults, thread->looked_ticks, now);
     if (growth == 0 || growth > TOLD_APART_KIB || faults != 0)
         resident_before = kib; /* small growth of other threads accumulates until they look */
     looked_ticks = now;
 }
 
-static void next_window(Thread *thread, uint64_t now)
+static void next_window(Thread *thread, uint64_t now, int has_looked)
 {
     uint64_t after = clock_ticks();
-    if (thread->fine != 0) {
+    uint64_t window = sample_ticks / WINDOWS_PER_SAMPLE;
+    if (in_fine == thread && thread->fine != 0) {
         thread->fine--;
-        fine_ticks += after - now;
+        if (!has_looked || now - thread->looked_ticks < window) /* no look was due */
+            fine_ticks += after - now < window ? after - now : window;
     }
     int is_fine = thread->fine != 0 && fine_ticks * FINE_SHARE < after - began_ticks;
-    thread->looked_ticks = after;
-    thread->due_ticks = is_fine ? after : after + sample_ticks / WINDOWS_PER_SAMPLE;
+    if (has_looked)
+        thread->looked_ticks = after;
+    in_fine = is_fine ? thread : NULL;
+    thread->due_ticks = is_fine ? after : after + window;
 }
 
-static void look_if_due(Thread *thread, Node *node, uint64_t now)
+/* Returns 0 if the window joins the next one, because its page faults show enough. */
+static int look_if_due(Thread *thread, Node *node, uint64_t now)
 {
     uint64_t seen = own_faults(), faults = seen - thread->faults;
     thread->faults = seen;
+    if (in_fine == thread && !memory_has_others(thread)) {
+        turns_of(thread);
+        if (faults != 0)
+            remember(node, faults);
+        if (now - looked_ticks < sample_ticks / WINDOWS_PER_SAMPLE) {
+            turns.skipped += faults;
+            return 0;
+        }
+    }
+    if (turns.thread == thread) {
+        faults += turns.skipped;
+        turns.skipped = 0;
+    }
     if (faults != 0 || look_again || now - looked_ticks >= sample_ticks)
         look(thread, node, faults, now);
+    return 1;
 }
 
 void memory_due(Thread *thread, Node *node, uint64_t now)
@@ -225,11 +354,10 @@ void memory_due(Thread *thread, Node *node, uint64_t now)
         thread->due_ticks = UINT64_MAX;
         return;
     }
-    if (process_made_part())
-        look_if_due(thread, node, now);
+    int has_looked = !process_made_part() || look_if_due(thread, node, now);
     if (now >= window_watch.next_ticks)
         window_watch.look(thread, node, clock_ticks());
-    next_window(thread, now);
+    next_window(thread, now, has_looked);
 }
 
 uint64_t memory_looked(Thread *thread, Node *node, uint64_t now)
@@ -241,6 +369,8 @@ uint64_t memory_looked(Thread *thread, Node *node, uint64_t now)
 static void on_thread(Thread *thread)
 {
     uint64_t now = clock_ticks();
+    if (turns.thread == thread)
+        turns.thread = NULL; /* its nodes are new */
     thread->due_ticks = sample_ticks ? now : UINT64_MAX;
     thread->looked_ticks = now;
     thread->faults = own_faults();

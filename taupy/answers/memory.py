@@ -51,6 +51,10 @@ _TITLES = {
     HOST: "GROWTH OF RESIDENT MEMORY (sampled)",
     CUDA: "GROWTH OF WHAT PYTORCH HAS ALLOCATED ON GPUS (sampled)",
 }
+_WHY_BETWEEN = {
+    HOST: "short ones took turns and their page faults do not show whose it is",
+    CUDA: "short ones took turns",
+}
 _MUCH = 0.1  # of the growth
 _KIB, _NS = 1024, 1_000_000_000
 _NODES_AT_MOST = 8
@@ -128,7 +132,7 @@ def _growth(
         notes = [
             *notes,
             f"{between / whole:.0%} of the growth could not be charged to a routine, because "
-            "short ones took turns: it is in the `Net` of their callers",
+            f"{_WHY_BETWEEN[of]}: it is in the `Net` of their callers",
         ]
     rows: list[tuple[Cell, ...]] = []
     for label in sorted(own, key=lambda label: (-own[label], -net[label], label)):
