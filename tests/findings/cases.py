@@ -139,13 +139,19 @@ BY_OTHERS = {
 """Programs in `programs/by_others`, with the rule that finds the fault, and not in the twin."""
 
 LOOK_ALIKES = {
-    POLLING: ("waiting_for_work", "asyncio_queue"),
-    LOOP_OF_EVENTS: ("asyncio_queue", "waiting_for_work"),
+    POLLING: ("waiting_for_work", "asyncio_queue", "paced_frames"),
+    LOOP_OF_EVENTS: ("asyncio_queue", "waiting_for_work", "polite_crawler", "one_connection"),
     SEARCH: ("word_counts", "edit_distance_and_parser", "orders"),
-    SAME: ("templates_kept", "rules_compiled", "regression_by_gradient"),
-    ONE_BY_ONE: ("recurrence", "kmeans", "pool_bootstrap"),
+    SAME: (
+        "templates_kept",
+        "rules_compiled",
+        "regression_by_gradient",
+        "newton_in_place",
+        "levels_each_step",
+    ),
+    ONE_BY_ONE: ("recurrence", "kmeans", "pool_bootstrap", "slow_peer"),
     LOOP: ("edit_distance", "recurrence", "queens", "matrix_products"),
-    BUSY: ("two_threads", "waiting_for_work", "asyncio_queue"),
+    BUSY: ("two_threads", "waiting_for_work", "asyncio_queue", "slow_producer"),
     STALL: ("some_log_lines", "word_counts", "mlp_in_memory"),
     IMPORTS: ("orders", "forest", "text_pipeline"),
     IMBALANCE: ("even_threads", "even_processes", "pool_in_turn", "even_ranks"),

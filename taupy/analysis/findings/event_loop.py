@@ -7,7 +7,7 @@ How long a loop waited for events is exact, too.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from taupy.analysis.findings import source
 from taupy.analysis.findings.calls import Sum, place
@@ -46,6 +46,27 @@ _starts_others = among(
 def _is_beside(timer: TimerRow) -> bool:
     """Whether it starts tasks, or hands something to others, so that more than one is under way."""
     return _starts_others(timer) or (timer.file or "").startswith("asyncio/queues.py")
+
+
+_locks = among(("asyncio/locks.py:Lock.acquire",))
+_of_streams = among(
+    (*(f"asyncio/streams.py:StreamReader.{name}"
+       for name in ("read", "readline", "readuntil", "readexactly")),
+     "asyncio/streams.py:StreamWriter.drain")
+)  # fmt: skip
+_opens = among(
+    (*(f"asyncio/base_events.py:BaseEventLoop.{name}"
+       for name in ("create_connection", "subprocess_exec", "subprocess_shell")),
+     "asyncio/unix_events.py:_UnixSelectorEventLoop.create_unix_connection")
+)  # fmt: skip
+
+
+def _has_order(timers: Sequence[TimerRow]) -> bool:
+    """Whether calls would wait for each other all the same: under one lock, or on one connection,
+    on which two at a time would mix what they say."""
+    if any(map(_locks, timers)):
+        return True
+    return any(map(_of_streams, timers)) and not any(map(_opens, timers))
 
 
 _TOGETHER = frozenset(
@@ -170,10 +191,9 @@ def _in_turn(trial: Trial) -> Iterator[Finding]:
                 and _is_coroutine(trial, calls.timer[child])
             ]  # fmt: skip
             number = int(sum(calls.calls[row] for row in begun))
-            if number < LEAST_AWAITS or any(
-                _is_beside(calls.timer[row]) for top in begun for row in calls.below(top)
-            ):
-                continue  # others are at work meanwhile, or wait for it
+            below = [calls.timer[row] for top in begun for row in calls.below(top)]
+            if number < LEAST_AWAITS or any(map(_is_beside, below)) or _has_order(below):
+                continue  # others are at work meanwhile, or wait for it; or one has to wait
             share_of_run = percent(100 * waited.ns / trial.wall_ns)
             yield Finding(
                 f"{KIND}: one after another",

@@ -95,7 +95,7 @@ def _taking(trial: Trial, lives: list[Life]) -> Iterator[Finding]:
     taken = min(takers.values(), key=lambda waits: waits.ns)
     busy = [life for life in others if life.thread not in takers
             and life.working_ns >= max(BUSY * life.whole_ns, BUSY * taken.ns)
-            and _computing(trial, life) >= LEAST_ON_CPU * life.working_ns]  # fmt: skip
+            and _is_busy(trial, life)]  # fmt: skip
     if len(busy) != 1:
         return
     (maker,) = busy
@@ -170,6 +170,15 @@ def _interpreter(trial: Trial, lives: list[Life]) -> Iterator[Finding]:
         attempt="use processes (concurrent.futures.ProcessPoolExecutor)",
         refuted_by="the same threads take as long in a free-threaded Python",
     )
+
+
+def _is_busy(trial: Trial, life: Life) -> bool:
+    """Whether a thread computes; on a busy machine, whether it does while it gets a CPU: one that
+    sleeps waits for a CPU as often as it wakes."""
+    waits_ns = trial.seen_ns(life.thread).get(STATES[1], 0)
+    return _computing(trial, life) >= LEAST_ON_CPU * life.working_ns and (
+        life.cpu_ns or 0
+    ) >= LEAST_ON_CPU * (life.working_ns - waits_ns)
 
 
 def _computing(trial: Trial, life: Life) -> float:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import lru_cache
 
 from taupy.analysis.findings import hot_lines, source
 from taupy.analysis.findings.calls import Sum
@@ -182,7 +183,9 @@ def _bytes(trial: Trial, hot: Hot, tree: Tree) -> Iterator[Finding]:
             and isinstance(first, ast.Constant)
             and type(first.value) is int
             and 0 < first.value <= FEW_BYTES
-            and tree.repeats(part) is not None
+            and (repeats := tree.repeats(part)) is not None
+            and not _reads_records(repeats)
+            and (ns := hot.by_state.get("cpu", 0)) * hot.sure_ns >= LEAST * trial.wall_ns * hot.ns
         ):
             often = _calls_of(trial, hot, called(part))
             times = f", {count(often.calls)} times" if often.calls else ""
@@ -190,12 +193,23 @@ def _bytes(trial: Trial, hot: Hot, tree: Tree) -> Iterator[Finding]:
             yield _finding(
                 trial, "few bytes per read", hot.timer,
                 f"{hot.place} reads {size} at a time{times}, and each call costs more than the "
-                f"byte: {share(trial, hot.ns)}",
-                hot.ns,
+                f"byte: {share(trial, ns)}",
+                ns,
                 "read a line, a record or a block: readline(), readuntil(), read(65536)",
                 "the other side sends single bytes",
             )  # fmt: skip
             return
+
+
+def _reads_records(repeats: ast.AST) -> bool:
+    """Whether a loop also reads as many bytes as it is told: the few before are a header."""
+    return any(
+        isinstance(part, ast.Call)
+        and called(part) not in ("unpack", "from_bytes", "print", "append")
+        and any(not isinstance(given, ast.Constant) for given in part.args)
+        and ("read" in called(part) or "recv" in called(part) or "exactly" in called(part))
+        for part in ast.walk(repeats)
+    )
 
 
 def _calls_of(trial: Trial, hot: Hot, called_as: str) -> Sum:
@@ -246,6 +260,8 @@ def _rows(trial: Trial) -> Iterator[Finding]:
             )
             if not taken or done.calls < LEAST_ROWS or done.ns < LEAST * trial.wall_ns:
                 continue
+            if any(_keeps(trial, one) for one in {calls.timer[row] for row in done.rows}):
+                continue
             yield _finding(
                 trial, "one row per call", timer,
                 f"{hot_lines.at_line(timer, call.lineno)} calls {short(call.func)}() for each row "
@@ -256,6 +272,15 @@ def _rows(trial: Trial) -> Iterator[Finding]:
                 "what is called needs the result of the row before",
             )  # fmt: skip
             break
+
+
+def _keeps(trial: Trial, timer: TimerRow) -> bool:
+    """Whether a routine of the program changes what outlives its call."""
+    inside = source.function(trial, timer) if trial.is_own(timer) else None
+    return inside is not None and (
+        any(one.startswith("self.") for one in changed(inside))
+        or any(isinstance(part, ast.Global | ast.Nonlocal) for part in ast.walk(inside))
+    )
 
 
 def _single_row(node: ast.expr, targets: set[str]) -> str | None:
@@ -287,6 +312,7 @@ def _single_row(node: ast.expr, targets: set[str]) -> str | None:
 # --- elements --------------------------------------------------------------------
 
 _ARRAY_MODULES = frozenset({"np", "numpy", "torch", "jnp", "cp", "cupy"})
+_DICTS = frozenset({"dict", "defaultdict", "Counter", "OrderedDict"})
 _NEW = ("new_zeros", "new_empty", "new_full", "clone", "detach")
 
 
@@ -339,7 +365,7 @@ def _element(tree: Tree, node: ast.Subscript) -> str | None:
     if any(isinstance(part, ast.Slice) for part in ast.walk(index)):
         return None
     used = names(index) & counters
-    if not used or tree.repeats(node) is None:
+    if not used or tree.repeats(node) is None or _last(node.value) in _dicts(tree.module):
         return None
     if isinstance(index, ast.Tuple):
         is_all = all(names(one) & counters or isinstance(one, ast.Constant) for one in index.elts)
@@ -350,6 +376,35 @@ def _element(tree: Tree, node: ast.Subscript) -> str | None:
     ):  # fmt: skip
         return "scatter"
     return None
+
+
+def _last(node: ast.expr) -> str:
+    return name(node).split(".")[-1]
+
+
+@lru_cache(maxsize=64)
+def _dicts(module: ast.Module) -> frozenset[str]:
+    """The last parts of names that stand for a dict somewhere in a file."""
+    found: set[str] = set()
+    for part in ast.walk(module):
+        if isinstance(part, ast.Assign | ast.AnnAssign) and part.value is not None:
+            targets = part.targets if isinstance(part, ast.Assign) else [part.target]
+            made = called(part.value) if isinstance(part.value, ast.Call) else ""
+            if isinstance(part.value, ast.Dict | ast.DictComp) or made in _DICTS:
+                found |= {_last(target) for target in targets if isinstance(target, ast.expr)}
+        elif (
+            isinstance(part, ast.Call)
+            and isinstance(part.func, ast.Attribute)
+            and part.func.attr in ("get", "items", "keys", "values", "setdefault")
+        ):
+            found.add(_last(part.func.value))
+        elif (
+            isinstance(part, ast.Compare)
+            and isinstance(part.ops[0], ast.In | ast.NotIn)
+            and isinstance(part.left, ast.Tuple)
+        ):
+            found.add(_last(part.comparators[0]))
+    return frozenset(found - {""})
 
 
 def _has_arrays(tree: Tree) -> bool:

@@ -32,6 +32,16 @@ LEAST_SLEEPS = 20
 
 _is_sleep = among(("asyncio/tasks.py:sleep",))
 
+_CLOCKS = frozenset(
+    {"time", "time_ns", "monotonic", "monotonic_ns", "perf_counter", "perf_counter_ns", "now",
+     "utcnow", "today"}
+)  # fmt: skip
+_FILES = frozenset(
+    {"exists", "isfile", "isdir", "is_file", "is_dir", "stat", "getsize", "getmtime", "listdir",
+     "scandir", "glob", "iterdir", "access"}
+)  # fmt: skip
+"""What it waits for there is the time, or another program: nobody tells it."""
+
 
 class _Poll(NamedTuple):
     """A loop that sleeps until something is true.
@@ -58,7 +68,9 @@ def find(trial: Trial) -> Iterator[Finding]:
         if not trial.is_own(timer):
             continue
         function = source.function(trial, timer)
-        for poll in _polls(function) if function else ():
+        tree = hot_lines.tree(trial, timer)
+        clocks = _reading_clocks(tree.module) if tree else _CLOCKS
+        for poll in _polls(function, clocks) if function else ():
             rows = calls.rows_of(timer)
             line = hot.get((timer, poll.line))
             sleeps = Sum()
@@ -125,7 +137,27 @@ def _finding(
     )
 
 
-def _polls(function: source.Function) -> Iterator[_Poll]:
+def _reading_clocks(module: ast.Module) -> frozenset[str]:
+    """Functions whose result is true after a time: clocks, and those of the file that read one."""
+    return _CLOCKS | {
+        part.name for part in ast.walk(module)
+        if isinstance(part, source.Function) and source.calls(part) & _CLOCKS
+    }  # fmt: skip
+
+
+def _told(test: ast.expr, clocks: frozenset[str]) -> ast.expr | None:
+    """The part of a condition that somebody could tell; without timeouts. None if there is none."""
+    parts = test.values if isinstance(test, ast.BoolOp) else [test]
+    for part in parts:
+        inside = {source.called(one) for one in ast.walk(part) if isinstance(one, ast.Call)}
+        if not inside & (clocks | _FILES) and any(
+            isinstance(one, ast.Attribute | ast.Call | ast.Name) for one in ast.walk(part)
+        ):
+            return test if len(parts) == 1 else part
+    return None
+
+
+def _polls(function: source.Function, clocks: frozenset[str] = _CLOCKS) -> Iterator[_Poll]:
     loops = [part for part in ast.walk(function) if isinstance(part, hot_lines.Loop)]
     for loop in loops:
         if not isinstance(loop, ast.While) or loop.orelse:
@@ -138,12 +170,13 @@ def _polls(function: source.Function) -> Iterator[_Poll]:
         constant = isinstance(loop.test, ast.Constant)
         if constant == (not ends):
             continue
-        until = loop.test
-        if constant and isinstance(ends[0], ast.If):
-            until = ends[0].test
-        if not any(isinstance(part, ast.Attribute | ast.Call | ast.Name)
-                   for part in ast.walk(until)):  # fmt: skip
+        tests = [end.test for end in ends if isinstance(end, ast.If)]
+        told = [
+            part for test in (tests if constant else [loop.test]) if (part := _told(test, clocks))
+        ]
+        if not told:
             continue
+        until = told[0]
         call, is_async = sleeps[0]
         value = call.args[0] if call.args else None
         number = value.value if isinstance(value, ast.Constant) else None

@@ -198,15 +198,110 @@ _READING = _PURE | {
 }
 
 
+_VIEWS = frozenset(
+    {"asarray", "asanyarray", "ravel", "reshape", "squeeze", "transpose", "diagonal", "as_tensor",
+     "from_numpy", "broadcast_to", "frombuffer", "memoryview", "atleast_1d", "atleast_2d"}
+)  # fmt: skip
+_FILLING = frozenset({"copyto", "fill_diagonal", "at", "put", "place", "putmask"})
+
+
+def _root(node: ast.AST) -> str:
+    return name(node).split(".")[0]
+
+
+def _of_same(tree: Tree, node: ast.AST, roots: set[str]) -> set[str]:
+    """These variables, and others through which the same objects may be changed: `weights` and
+    `optimizer`, if both were made of `model`."""
+    found = set(roots)
+    pairs: list[tuple[set[str], set[str]]] = []
+    for where in {tree.module, tree.function(node)}:
+        inside = where.body if isinstance(where, ast.Module) else [*ast.walk(where)]
+        for part in inside:
+            if isinstance(part, ast.Assign | ast.AnnAssign) and part.value is not None:
+                targets = part.targets if isinstance(part, ast.Assign) else [part.target]
+                shared = _shared(tree, part.value)
+                pairs.append(({one for target in targets for one in source.names(target)}, shared))
+            elif isinstance(part, ast.For):
+                pairs.append((source.names(part.target), _shared(tree, part.iter)))
+    grown = True
+    while grown:
+        before = len(found)
+        for left, right in pairs:
+            if (left | right) & found and right:
+                found |= left | right
+        grown = len(found) > before
+    return found
+
+
+def _shared(tree: Tree, value: ast.expr) -> set[str]:
+    """The variables whose objects a value may share."""
+    if isinstance(value, ast.Name | ast.Attribute):
+        return {_root(value)} - {""}
+    if isinstance(value, ast.Subscript | ast.Starred):
+        return _shared(tree, value.value)
+    if isinstance(value, ast.Tuple | ast.List):
+        return {one for part in value.elts for one in _shared(tree, part)}
+    if not isinstance(value, ast.Call) or called(value) in _READING:
+        return set()
+    of = _root(value.func)
+    is_made = isinstance(value.func, ast.Name) or of in _imported(tree.module)
+    if is_made and called(value) not in _VIEWS and not called(value)[:1].isupper():
+        return set()
+    given = [*value.args, *(word.value for word in value.keywords)]
+    roots = {one for part in given for one in _shared(tree, part)}
+    return roots | (set() if is_made or not of else {of})
+
+
+def _imported(module: ast.Module) -> set[str]:
+    return {
+        (alias.asname or alias.name).split(".")[0]
+        for part in ast.walk(module) if isinstance(part, ast.Import | ast.ImportFrom)
+        for alias in part.names
+    }  # fmt: skip
+
+
+def _changed_elsewhere(tree: Tree, repeats: ast.AST) -> set[str]:
+    """Variables of the file that functions which a loop calls may change."""
+    called_there = {called(part) for part in ast.walk(repeats) if isinstance(part, ast.Call)}
+    return {
+        one.split(".")[0]
+        for part in ast.walk(tree.module)
+        if isinstance(part, Function) and part.name in called_there
+        for one in changed(part)
+    }
+
+
+def _rebound(repeats: ast.AST) -> set[str]:
+    """Variables that a loop only sets to other objects, which changes none."""
+    parts = [*ast.walk(repeats)]
+    others = {
+        _root(part.target) for part in parts if isinstance(part, ast.AugAssign)
+    } | {
+        _root(part.value) for part in parts
+        if isinstance(part, ast.Subscript | ast.Attribute) and isinstance(part.ctx, ast.Store)
+    } | _handed(repeats)  # fmt: skip
+    return {part.id for part in parts
+            if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)} - others  # fmt: skip
+
+
+_KEEPING = frozenset({"append", "appendleft", "add", "insert", "extend", "update", "put"})
+"""Methods of containers, which change nothing of what they are given."""
+
+
 def _perhaps_changed(repeats: ast.AST) -> set[str]:
     """Variables that a loop changes, or hands to a function that may."""
-    roots = {one.split(".")[0] for one in changed(repeats)}
+    return {one.split(".")[0] for one in changed(repeats)} | _handed(repeats)
+
+
+def _handed(repeats: ast.AST) -> set[str]:
+    roots: set[str] = set()
     for part in ast.walk(repeats):
         if isinstance(part, ast.Call) and called(part) not in _READING:
-            for given in (*part.args, *(word.value for word in part.keywords)):
-                roots |= {name(given).split(".")[0]}
+            kept = called(part) in _KEEPING
+            for given in () if kept else (*part.args, *(word.value for word in part.keywords)):
+                roots.add(_root(given))
             if isinstance(part.func, ast.Attribute):
-                roots.add(name(part.func.value).split(".")[0])
+                roots.add(_root(part.func.value))
     return roots
 
 
@@ -223,7 +318,20 @@ def is_unchanged(tree: Tree, call: ast.Call) -> bool:
         next(tree.above(call)), ast.Subscript | ast.Compare
     ):
         return False
-    return not {one.split(".")[0] for one in _given(call)} & _perhaps_changed(repeats)
+    roots = {one.split(".")[0] for one in _given(call)}
+    function = tree.function(call)
+    local = {part.id for part in ast.walk(function)
+             if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)}  # fmt: skip
+    if isinstance(function, Function):
+        local |= {argument.arg for argument in ast.walk(function) if isinstance(argument, ast.arg)}
+    if not isinstance(function, Function):
+        local = set()
+    same = _of_same(tree, call, roots)
+    return not (
+        roots & _perhaps_changed(repeats)
+        or same & (_perhaps_changed(repeats) - _rebound(repeats))
+        or (same - local) & _changed_elsewhere(tree, repeats)
+    )
 
 
 def _in_loop(trial: Trial, hot: Hot, tree: Tree, call: ast.Call, ns: int) -> Finding | None:
@@ -246,6 +354,8 @@ def _factored(
     matrix = name(call.args[0])
     repeats = tree.repeats(call)
     entries = trial.calls.entries(hot.timer)
+    if not matrix or _is_filled(tree, call, matrix):
+        return None
     if matrix.startswith("self."):
         setters = {
             part.name for part in ast.walk(tree.module)
@@ -253,7 +363,11 @@ def _factored(
         }  # fmt: skip
         if not setters <= {"__init__"} or (entries < 10 and repeats is None):
             return None
-    elif not matrix or repeats is None or matrix.split(".")[0] in changed(repeats):
+    elif (
+        repeats is None
+        or matrix in changed(repeats)
+        or _of_same(tree, call, {matrix}) & (changed(repeats) - _rebound(repeats))
+    ):
         return None
     times = f" in {count(int(entries))} calls" if entries > 1 else ""
     return _finding(
@@ -262,6 +376,35 @@ def _factored(
         ns, "factor it once (lu_factor, cho_factor), and solve with the factors: lu_solve",
         "the matrix is changed in place elsewhere",
     )  # fmt: skip
+
+
+def _is_filled(tree: Tree, call: ast.Call, matrix: str) -> bool:
+    """Whether something that may run between two calls is given a matrix, or another name of it,
+    and may fill it."""
+    defined = {part.name for part in ast.walk(tree.module) if isinstance(part, Function)}
+    of_self = matrix.startswith("self.")
+    for function in (
+        [part for part in ast.walk(tree.module)
+         if isinstance(part, Function) and part.name != "__init__"]
+        if of_self
+        else [tree.repeats(call) or tree.module]
+    ):  # fmt: skip
+        names_of = {matrix} | {
+            name(target)
+            for part in ast.walk(function)
+            if isinstance(part, ast.Assign) and name(part.value) == matrix
+            for target in part.targets
+        }
+        if of_self and names_of & changed(function):
+            return True
+        for part in ast.walk(function):
+            if not isinstance(part, ast.Call) or part is call:
+                continue
+            if any(word.arg == "out" and name(word.value) in names_of for word in part.keywords):
+                return True
+            if called(part) in defined | _FILLING and names_of & {name(one) for one in part.args}:
+                return True
+    return False
 
 
 # --- files and workers -----------------------------------------------------------

@@ -121,12 +121,130 @@ def _lists(module: ast.Module) -> frozenset[str]:
 
 
 def _is_list(tree: Tree, node: ast.expr) -> bool:
-    return name(node).split(".")[-1] in _lists(tree.module)
+    return (
+        name(node).split(".")[-1] in _lists(tree.module)
+        and _made(tree, node, tree.function(node)) is not False
+        and not _is_short(tree, node)
+    )
+
+
+def _made(tree: Tree, value: ast.expr, where: Function | ast.Module, depth: int = 4) -> bool | None:
+    """Whether an expression stands for a list; None if that is not known."""
+    if isinstance(value, ast.List | ast.ListComp):
+        return True
+    if isinstance(value, ast.Set | ast.Dict | ast.SetComp | ast.DictComp | ast.Constant
+                  | ast.JoinedStr | ast.GeneratorExp):  # fmt: skip
+        return False
+    values: list[bool | None] = []
+    if isinstance(value, ast.Call):
+        if (made := called(value)) in _LISTS:
+            return True
+        if made in _SETS or made in _TEXTS:
+            return False
+        for function in _defined(tree.module, made) if depth and name(value.func) == made else ():
+            values += [
+                _made(tree, part.value, function, depth - 1)
+                for part in ast.walk(function)
+                if isinstance(part, ast.Return) and part.value is not None
+            ]
+    elif isinstance(value, ast.Name) and depth:
+        values = [_made(tree, one, where, depth - 1) for one in _values(where, value.id)]
+        if isinstance(where, Function) and not values:
+            arguments = [*where.args.posonlyargs, *where.args.args]
+            at = next((at for at, one in enumerate(arguments) if one.arg == value.id), None)
+            if at is None:
+                values = [_made(tree, one, tree.module, depth - 1)
+                          for one in _values(tree.module, value.id)]  # fmt: skip
+            else:
+                values = [
+                    _made(tree, part.args[at], tree.function(part), depth - 1)
+                    for part in ast.walk(tree.module)
+                    if isinstance(part, ast.Call) and name(part.func) == where.name
+                    and at < len(part.args)
+                ]  # fmt: skip
+    if False in values:
+        return False
+    return True if True in values else None
+
+
+_TEXTS = frozenset(
+    {"str", "read", "join", "strip", "lower", "upper", "format", "decode", "encode", "bytes",
+     "read_text", "read_bytes"}
+)  # fmt: skip
+
+
+def _defined(module: ast.Module, called_as: str) -> list[Function]:
+    return [part for part in module.body if isinstance(part, Function) and part.name == called_as]
+
+
+def _values(where: ast.AST, variable: str) -> list[ast.expr]:
+    """What a variable is set to, in a function or at the top of a file."""
+    inside = where.body if isinstance(where, ast.Module) else [*ast.walk(where)]
+    return [
+        part.value for part in inside
+        if isinstance(part, ast.Assign | ast.AnnAssign) and part.value is not None
+        and variable in map(name, part.targets if isinstance(part, ast.Assign) else [part.target])
+    ]  # fmt: skip
+
+
+SHORT = 32
+"""Elements of a list that is written out, up to which a search takes no longer than hashing."""
+
+
+def _is_short(tree: Tree, node: ast.expr) -> bool:
+    """Whether a list is written out once, with few elements, and nothing is added to it."""
+    value = _assigned(tree, node)
+    return (
+        isinstance(value, ast.List)
+        and 0 < len(value.elts) <= SHORT
+        and not any(
+            isinstance(part, ast.Call) and called(part) in ("append", "extend", "insert")
+            and isinstance(part.func, ast.Attribute)
+            and name(part.func.value).split(".")[-1] == name(node).split(".")[-1]
+            for part in ast.walk(tree.module)
+        )
+    )  # fmt: skip
+
+
+def _is_new(tree: Tree, node: ast.AST, where: ast.expr) -> bool:
+    """Whether the list is made for this one search: in the same iteration, or, outside of loops,
+    in the same call."""
+    function, repeats = tree.function(node), tree.repeats(node)
+    return isinstance(where, ast.Name) and any(
+        isinstance(part, ast.Assign | ast.AnnAssign)
+        and isinstance(part.value, ast.Call | ast.List | ast.ListComp | ast.BinOp)
+        and not (isinstance(part.value, ast.Call) and called(part.value) in ("get", "setdefault"))
+        and where.id in map(name, part.targets if isinstance(part, ast.Assign) else [part.target])
+        and tree.repeats(part) is repeats
+        and tree.function(part) is function
+        and isinstance(function, Function)
+        for part in ast.walk(function if repeats is None else repeats)
+    )
+
+
+def _is_bounded(tree: Tree, node: ast.AST, where: ast.expr) -> bool:
+    """Whether the function keeps the list short: `if len(window) > 5`; or by a number that is not
+    known."""
+    for part in ast.walk(tree.function(node)):
+        if not (
+            isinstance(part, ast.Compare) and isinstance(part.left, ast.Call)
+            and called(part.left) == "len" and part.left.args
+            and name(part.left.args[0]) == name(where)
+        ):  # fmt: skip
+            continue
+        limit = part.comparators[0]
+        if isinstance(limit, ast.Name | ast.Attribute):
+            limit = _assigned(tree, limit) or limit
+        if not isinstance(limit, ast.Constant):
+            return True
+        if isinstance(limit.value, int) and 1 < limit.value <= 8 * SHORT:
+            return True
+    return False
 
 
 def _in_list(tree: Tree, node: ast.Compare) -> _Search | None:
     where = node.comparators[0]
-    if not _is_list(tree, where):
+    if not _is_list(tree, where) or _is_new(tree, node, where):
         return None
     return _Search(
         "list",
@@ -142,7 +260,11 @@ def _of_list(tree: Tree, node: ast.Call) -> _Search | None:
     where, method = short(node.func.value), node.func.attr
     first = node.args[0] if node.args else None
     is_front = isinstance(first, ast.Constant) and first.value == 0
+    if _is_new(tree, node, node.func.value):
+        return None
     if method in ("pop", "insert") and is_front:
+        if _is_bounded(tree, node, node.func.value):
+            return None
         return _Search(
             "list moved",
             f"moves all elements of the list `{where}` (`{method}(0)`)",
@@ -174,7 +296,7 @@ def _sorted_anew(tree: Tree, node: ast.Call) -> _Search | None:
         and isinstance(part.func, ast.Attribute) and name(part.func.value) == name(where)
         and tree.repeats(part) is tree.repeats(node)
     ]  # fmt: skip
-    if not name(where) or not adds:
+    if not name(where) or not adds or _is_new(tree, node, where):
         return None
     return _Search(
         "sorted again",

@@ -244,3 +244,150 @@ def test_what_a_loop_computes_of_what_does_not_change(body, is_found):
     tree = Tree(f"def f(a, y):\n    n = 0\n    for x in y:\n        {body}")
     calls = [part for part in ast.walk(tree.module) if isinstance(part, ast.Call)]
     assert any(same_work.is_unchanged(tree, part) for part in calls) is is_found
+
+
+PACED = """
+def a():
+    while time.monotonic() < due:
+        time.sleep(0.001)
+def b(path):
+    while not os.path.exists(path):
+        time.sleep(0.02)
+def c(self):
+    while not self.ready():
+        time.sleep(0.002)
+def d(self):
+    while True:
+        if time.time() > self.end:
+            return
+        time.sleep(0.1)
+def ready(self):
+    return (time.monotonic() - self.begin) * self.rate > 1
+"""
+TIMED = """
+def e(self):
+    while not self.done and time.monotonic() < end:
+        time.sleep(0.5)
+"""
+
+
+def test_nobody_tells_the_time_or_of_another_program():
+    clocks = polling._reading_clocks(ast.parse(PACED))
+    assert "ready" in clocks
+    for text, found in ((PACED, []), (TIMED, ["self.done"])):
+        polls = [poll for part in ast.parse(text).body for poll in polling._polls(part, clocks)]
+        assert [poll.until for poll in polls] == found
+
+
+LIST_IN = """
+def load():
+    words = []
+    words.append(1)
+    return set(words)
+def known(paths, words):
+    return [path for path in paths if path in words]
+words = load()
+known(paths, words)
+"""
+
+
+@pytest.mark.parametrize(
+    "text, is_found",
+    [
+        ("def f(rows):\n  seen = []\n  for x in rows:\n    seen.append(x)\n    x in seen", True),
+        ("def f(x, seen=[]):\n  seen.append(x)\n  return x in seen", True),
+        (LIST_IN, False),
+        ("OPS = ['+', '-']\ndef f(text):\n  for x in text:\n    x in OPS", False),
+        ("def f(rows):\n  for row in rows:\n    seen = row.split()\n    'x' in seen", False),
+        ("def f(rows):\n  seen = rows.split()\n  return 'x' in seen", False),
+        ("def f(rows):\n  seen = sorted(rows)\n  return [x for x in rows if x in seen]", True),
+    ],
+)
+def test_a_list_is_searched_again_and_again(text, is_found):
+    tree = Tree(text)
+    *_, node = (part for part in ast.walk(tree.module) if isinstance(part, ast.Compare))
+    assert (whole_searches._in_list(tree, node) is not None) is is_found
+
+
+@pytest.mark.parametrize(
+    "text, is_found",
+    [
+        ("def f(q):\n  q = list(q)\n  while q:\n    q.pop(0)", True),
+        ("def f(q):\n  q = list(q)\n  while len(q) > 0:\n    q.pop(0)", True),
+        ("w = []\ndef f(x):\n  w.append(x)\n  if len(w) > 5:\n    w.pop(0)", False),
+        ("w = []\ndef f(x, n):\n  w.append(x)\n  if len(w) > n:\n    w.pop(0)", False),
+        ("n = 9000\nw = []\ndef f(x):\n  w.append(x)\n  if len(w) > n:\n    w.pop(0)", True),
+    ],
+)
+def test_a_short_window_moves_little(text, is_found):
+    tree = Tree(text)
+    assert (whole_searches._of_list(tree, call(tree, "pop")) is not None) is is_found
+
+
+@pytest.mark.parametrize(
+    "text, is_found",
+    [
+        ("def f(self, x):\n  self.a.append(x)\n  self.a.sort()", True),
+        ("def f(rows, x):\n  a = list(rows)\n  a.append(x)\n  a.sort()", False),
+        ("def f(a, rows):\n  for x in rows:\n    a.append(x)\n    a.sort()", True),
+    ],
+)
+def test_a_new_list_is_sorted_once(text, is_found):
+    tree = Tree(text)
+    assert (whole_searches._sorted_anew(tree, call(tree, "sort")) is not None) is is_found
+
+
+@pytest.mark.parametrize(
+    "text, is_found",
+    [
+        ("def f(v, n):\n  for x in v:\n    m = max(v)\n    n.append(x)", True),
+        ("v = [1]\ndef g():\n  v[0] = 2\ndef f(n):\n  for x in n:\n    g()\n    m = max(v)", False),
+        ("def f(w, n):\n  v = w.cells\n  for x in n:\n    w.step()\n    m = max(v)", False),
+        (
+            "def f(model, n):\n  opt = SGD(model.parameters())\n  v = model.weight\n"
+            "  for x in n:\n    opt.step()\n    m = max(v)",
+            False,
+        ),
+        (
+            "import numpy as np\ndef f(n):\n  v = np.ones(9)\n  o = np.ones(9)\n"
+            "  for x in n:\n    o += max(v)",
+            True,
+        ),
+    ],
+)
+def test_what_does_not_change_in_a_loop(text, is_found):
+    tree = Tree(text)
+    assert same_work.is_unchanged(tree, call(tree, "max")) is is_found
+
+
+@pytest.mark.parametrize(
+    "text, matrix, is_found",
+    [
+        ("for b in c:\n  x = solve(J, b)", "J", False),
+        ("def fill(x, J):\n  J[0] = x\nfor b in c:\n  fill(b, J)\n  x = solve(J, b)", "J", True),
+        ("for b in c:\n  np.copyto(J, b)\n  x = solve(J, b)", "J", True),
+        ("class A:\n def f(self, b):\n  return solve(self.K, b)", "self.K", False),
+        (
+            "class A:\n def g(self):\n  K = self.K\n  K[:] = 1\n"
+            " def f(self, b):\n  return solve(self.K, b)",
+            "self.K",
+            True,
+        ),
+    ],
+)
+def test_a_matrix_that_is_filled_again(text, matrix, is_found):
+    tree = Tree(text)
+    assert same_work._is_filled(tree, call(tree, "solve"), matrix) is is_found
+
+
+def test_a_header_before_a_record_is_no_single_byte():
+    loops = [
+        Tree(f"while f:\n  a = f.read(8)\n  {rest}").module.body[0]
+        for rest in ("b = f.read(size)", "b = unpack('<I', a)")
+    ]
+    assert [piecemeal._reads_records(loop) for loop in loops] == [True, False]
+
+
+def test_a_dict_of_pairs_is_no_array():
+    text = "import numpy\na = {}\nb = numpy.ones((2, 2))\nif (1, 2) in c: pass"
+    assert piecemeal._dicts(ast.parse(text)) == {"a", "c"}
