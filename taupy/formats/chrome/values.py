@@ -126,14 +126,14 @@ def host_timer(name: str, category: str) -> Timer:
     if name.endswith("}]") and (match := TAU_NAME.fullmatch(name)):
         groups = tuple(word for word in category.split(",") if word) or ("USER",)
         return Timer(match["name"], match["file"], int(match["line"]), groups, match["file"])
+    if name.startswith(OF_PROFILER):  # tools that convert or merge traces drop its category
+        groups = (GROUP, "PHASE", "PYTHON")
+        return Timer(name, groups=groups, short=name.removeprefix(OF_PROFILER))
     kind, groups = _kind_of(category)
     if kind == "python":
         match = _PYTHON.fullmatch(name)
         if match:
             return _routine(match)
-        if name.startswith(OF_PROFILER):
-            groups = (GROUP, "PHASE", "PYTHON")
-            return Timer(name, groups=groups, short=name.removeprefix(OF_PROFILER))
         return Timer(_ADDRESS.sub("", name), groups=("PYTHON_C",))
     if kind == "viztracer" and (match := _VIZTRACER.fullmatch(name)):
         return _routine(match)

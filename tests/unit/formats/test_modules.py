@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from taupy.network.layers import layer_of, layer_type
+from taupy.network.layers import GROUP, layer_of, layer_type
 from taupy.profiledb.writer import add_profile
 from tests.unit.formats.chrome_files import PID, kernel, slice_
 from tests.unit.formats.test_chrome import trace
@@ -61,6 +61,17 @@ def test_a_backward_operator_is_below_the_module_of_its_forward(tmp_path, db):  
     add_profile(db, profile)
     assert on_gpu(db, "layer") == {"Linear_0": 100 + 70, "ReLU_8": 10 + 11, None: 3 + 2}
     assert on_gpu(db, "layer_type") == {"Linear": 170, "ReLU": 21, None: 5}
+
+
+@pytest.mark.parametrize("category", ["", "user_annotation", "python_function", "slices"])
+def test_a_module_is_a_layer_by_its_name_whatever_its_category(tmp_path, category):
+    """Tools that convert, cut or merge traces keep names, and drop categories."""
+    profile = trace(tmp_path, *(slice_(category, f"nn.Module: {name}", begin, end)
+                                for name, begin, end in (("Net_0", 0, 90), ("Linear_3", 5, 70))),
+                    slice_(category, "my nn.Module: x", 100, 110))  # fmt: skip
+    layers = {timer.short: timer for timer in profile.timers if GROUP in timer.groups}
+    assert list(layers) == ["Net_0", "Linear_3"]
+    assert layer_type(layers["Linear_3"].name) == "Linear"
 
 
 def test_numbers_of_several_forward_threads_tell_nothing(tmp_path):
