@@ -27,16 +27,14 @@ NEEDS = ("host",)
 LEAST_BYTES = 128 * 1024 * 1024
 """Minimum growth: the data and libraries of any larger program take as much; less does no harm."""
 
-PARTS = 5
-"""Number of equal parts into which the run after its imports is divided. Memory must grow in all
+PARTS, LEAST_PARTS = 5, 3
+"""Number of equal parts into which the run after its imports is divided; fewer if it is so short
+that the watch, which looks every 100 ms, has not seen the end of each. Memory must grow in all
 but the first, in which programs load their data, by at least half of the mean growth."""
 
-LEAST_LOOKS = PARTS + 1
-"""Minimum samples of the watch, taken every 100 ms: one for the end of each part, and the first."""
-
 LATEST = 0.85
-"""Earliest share of the run at which memory may reach its peak, give or take `AT_PEAK`: what ends
-before is a cache that is full, or a list that is complete."""
+"""Earliest share of the run before its exit at which memory may reach its peak, give or take
+`AT_PEAK`: what ends before is a cache that is full, or a list that is complete."""
 
 AT_PEAK = 0.98
 
@@ -107,10 +105,12 @@ def _grows_to_the_end(trial: Trial) -> bool:
     largest = max((look.mean for look in looks), default=0.0)
     last = next((at for at, look in enumerate(looks) if look.mean >= AT_PEAK * largest), 0)
     looks = looks[: last + 1]
-    if len(looks) < LEAST_LOOKS or looks[-1].end_ns < LATEST * trial.wall_ns:
+    worked_ns = trial.wall_ns - trial.calls.longest(phase("exit")).ns  # which gives memory back
+    parts = min(PARTS, len(looks) - 1)  # a look for the end of each, and the first
+    if parts < LEAST_PARTS or looks[-1].end_ns < LATEST * worked_ns:
         return False
-    ends = [_at(looks, part / PARTS) for part in range(1, PARTS + 1)]
-    share = (ends[-1] - ends[0]) / (PARTS - 1)
+    ends = [_at(looks, part / parts) for part in range(1, parts + 1)]
+    share = (ends[-1] - ends[0]) / (parts - 1)
     return ends[-1] - looks[0].mean >= LEAST_BYTES and all(
         after - before >= share / 2 for before, after in pairwise(ends)
     )
