@@ -490,7 +490,7 @@ def _caller(place: Place, caller: TimerRow) -> str:
     if place.timer is None or caller.file != place.timer.file or caller.line is None:
         return places.where(caller)
     name = places.short(caller)
-    return name if name == "<module>" else f"{name} (line {caller.line})"
+    return name if name == "<module>" else f"{name} (defined in line {caller.line})"
 
 
 def _calls(number: int) -> str:

@@ -106,7 +106,7 @@ def test_many_calls_of_a_routine_are_no_loop_in_its_caller(store):
     pushes = call("heappush", 10, 0, [call(own, 200, S)])
     store(profile_of(host(call("main", 1, 0, [call(push, 10, 1000, [pushes])])), duration_ns=S))
     said = taupy("report", "1").stdout
-    assert "called by Queue.push (line 14)" in said and "loop" not in said
+    assert "called by Queue.push (defined in line 14)" in said and "loop" not in said
 
 
 def test_a_failed_gate_names_the_routine_that_grew_most_and_the_next_command(store):
