@@ -31,7 +31,7 @@ def leave_word(descriptor: int, *lines: str) -> None:
     text = "".join(f"taupy: {visible(line)}\n" for line in lines)
     data = text.encode(errors="backslashreplace")
     try:
-        if os.isatty(descriptor) and os.tcgetpgrp(descriptor) != os.getpgrp():
+        if os.isatty(descriptor) and _is_in_background(descriptor):
             import termios
 
             if termios.tcgetattr(descriptor)[3] & termios.TOSTOP:
@@ -49,6 +49,16 @@ def leave_word(descriptor: int, *lines: str) -> None:
     writer = threading.Thread(target=write, daemon=True)
     writer.start()
     writer.join(_PATIENCE_S)
+
+
+def _is_in_background(terminal: int) -> bool:
+    """Whether this process is in the background of a terminal, which must be its own."""
+    import os
+
+    try:
+        return os.tcgetpgrp(terminal) != os.getpgrp()
+    except OSError:
+        return False  # the terminal of another session, which stops nobody in this one
 
 
 def tell(line: str, *, end: str) -> None:
