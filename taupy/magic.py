@@ -37,7 +37,7 @@ from taupy.model import command_line
 from taupy.network import layers, steps
 from taupy.notebook import Trial, open
 from taupy.profiledb.api import usual
-from taupy.report.report import LATE
+from taupy.report.report import LATE, NOTEBOOK
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -232,14 +232,14 @@ def _program() -> str:
     main = sys.modules.get("__main__")
     path = getattr(main, "__file__", None)
     if path is None or "ipykernel" in path:
-        return "notebook"
+        return NOTEBOOK
     return os.path.splitext(os.path.basename(str(path)))[0]
 
 
 def _typed() -> list[str]:
     """What was typed behind the interpreter and its options: `p.py x`; of a notebook its name."""
     program = _program()
-    if program == "notebook":
+    if program == NOTEBOOK:
         return [program]
     return command_line.split(sys.orig_argv[1:])[1] or [program]
 

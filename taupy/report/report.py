@@ -102,7 +102,8 @@ class Report:
             return f"{path.rpartition('/')[2]} ({format_})"
         if not self.command:
             return self.trial.source
-        return self.command if self.command.startswith("taupy") else f"python {self.command}"
+        is_whole = self.command == NOTEBOOK or self.command.startswith("taupy")
+        return self.command if is_whole else f"python {self.command}"
 
     @property
     def steps_in_words(self) -> str:
@@ -125,6 +126,8 @@ class Report:
         return min(1.0, finding.saved_ns / self.rest_ns)
 
 
+NOTEBOOK = "notebook"
+"""The command of a trial of a notebook, which nobody has typed."""
 LATE = "taupy.late"
 """Metadata of a trial of a piece of a program, whose engine was started for it."""
 
