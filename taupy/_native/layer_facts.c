@@ -10,6 +10,7 @@
 #define OUTERMOST_CALLS 64
 #define OUTERMOST_CALLS_IN_TRAINING 100000
 #define TENSORS_AT_MOST 16
+#define SHAPES_KEPT 4
 #define DEEPEST 3 /* nesting of lists and tuples that hold tensors */
 
 enum Counting { COUNTING_NOT_YET, COUNTING, COUNTING_PAUSED, COUNTING_OVER };
@@ -20,6 +21,18 @@ static uint64_t outermost_calls, outermost_most = OUTERMOST_CALLS;
 static uint64_t periods; /* of counting, so far */
 
 /* ---------------------------------------------------------------- records */
+
+/* The shapes met most, of one side of a layer. With more than SHAPES_KEPT in turn, calls of the
+ * rarest count for the one that takes its place. */
+typedef struct ShapesMet {
+    uint64_t hash, calls;
+} ShapesMet;
+
+typedef struct LayerLooks {
+    uint64_t calls, next, last; /* so far; at which shapes are read next; at which they were last */
+    uint64_t stands_for;        /* calls since the look before the last */
+    ShapesMet input[SHAPES_KEPT], output[SHAPES_KEPT]; /* first: those in the record */
+} LayerLooks;
 
 static LayerRecord *record_of(const void *key)
 {
@@ -37,6 +50,10 @@ static void record_give(void *key, LayerRecord *record)
 /* Needs the GIL. */
 static LayerRecord *record_new(const Layer *layer)
 {
+    NamedTimer *timer = KEY_POINTER(layer->timer);
+    if (timer->looks == NULL && (timer->looks = malloc(sizeof *timer->looks)) == NULL)
+        return NULL; /* never freed, as the timer */
+    *timer->looks = (LayerLooks){.next = 1};
     Block *block = part_block(part, BLOCK_LAYER, 0, sizeof(LayerRecord));
     if (block == NULL)
         return NULL;
@@ -202,12 +219,35 @@ static void describe(Described *found, PyObject *object, int depth)
             describe(found, value, depth + 1);
 }
 
-static void keep_shapes(char *kept, uint32_t *varies, const Described *found)
+static uint64_t hash_of(const char *text)
 {
+    uint64_t hash = 14695981039346656037u; /* FNV-1a */
+    while (*text != 0)
+        hash = (hash ^ (unsigned char)*text++) * 1099511628211u;
+    return hash;
+}
+
+/* Returns 1 if these shapes are kept: no others were met in more calls. */
+static int keep_shapes(char *kept, uint32_t *varies, ShapesMet *met, const Described *found,
+                       uint64_t calls)
+{
+    const uint64_t hash = hash_of(found->text);
+    int at = 0;
     if (found->tensors == 0)
-        return;
+        return 0;
     *varies |= kept[0] != 0 && strcmp(kept, found->text) != 0;
+    for (int i = 1; i < SHAPES_KEPT && met[at].hash != hash; i++)
+        if (met[i].hash == hash || at == 0 || met[i].calls < met[at].calls)
+            at = i;
+    met[at].hash = hash;
+    met[at].calls += calls;
+    if (at > 0 && met[at].calls <= met[0].calls)
+        return 0;
+    const ShapesMet most = met[at];
+    met[at] = met[0];
+    met[0] = most;
     memcpy(kept, found->text, FACT_TEXT);
+    return 1;
 }
 
 typedef struct Parameters {
@@ -256,21 +296,27 @@ static void keep_parameters(LayerRecord *record, PyObject *module, int has_ended
  * with its parameters. */
 static void look_again(const Layer *layer)
 {
-    for (layer = layer->above; layer != NULL; layer = layer->above)
-        if (layer->timer != NULL)
-            ((NamedTimer *)KEY_POINTER(layer->timer))->calls = 0;
+    for (layer = layer->above; layer != NULL; layer = layer->above) {
+        LayerLooks *looks = layer->timer != NULL ? ((NamedTimer *)KEY_POINTER(layer->timer))->looks : NULL;
+        if (looks != NULL)
+            looks->next = 0;
+    }
 }
 
 /* ---------------------------------------------------------------- calls */
 
+/* Calls until the next look: a sixteenth of those so far in the mean, as if by chance. */
+static uint64_t distance(uint64_t calls)
+{
+    return 1 + (calls * 0x9E3779B97F4A7C15u >> 33) % (calls / 8 + 1);
+}
+
 int layer_facts_called(const Layer *layer, const LayerCall *call)
 {
-    NamedTimer *timer = KEY_POINTER(layer->timer);
     if (operators_host.tensor == NULL)
         return 0;
     LayerRecord *record = record_of(layer->timer);
     if (record == NULL) {
-        timer->calls = 0;
         record = record_new(layer);
         look_again(layer);
         count_late();
@@ -279,18 +325,19 @@ int layer_facts_called(const Layer *layer, const LayerCall *call)
         return 0;
     record->calls += counting == COUNTING;
     record->period = counting == COUNTING ? periods : 0;
-    if ((timer->calls & (timer->calls + 1)) != 0) {
-        timer->calls++;
+    LayerLooks *looks = ((NamedTimer *)KEY_POINTER(layer->timer))->looks;
+    if (++looks->calls < looks->next)
         return 0;
-    }
-    timer->calls++;
+    looks->stands_for = looks->calls - looks->last;
+    looks->last = looks->calls;
+    looks->next = looks->calls + distance(looks->calls);
     Described found = {"", 0, 0, 0};
     for (int at = 1; at <= 2; at++) { /* *args, **kwargs */
         PyObject *arguments = frame_argument(call->frame, call->routine->key, at);
         describe(&found, arguments, 0);
         Py_XDECREF(arguments);
     }
-    keep_shapes(record->input, &record->input_varies, &found);
+    keep_shapes(record->input, &record->input_varies, looks->input, &found, looks->stands_for);
     keep_parameters(record, call->module, 0);
     return 1;
 }
@@ -397,8 +444,8 @@ void layer_facts_returned(const void *timer, PyObject *module, PyObject *value)
     keep_parameters(record, module, 1);
     Described found = {"", 0, 0, 0};
     describe(&found, value, 0);
-    keep_shapes(record->output, &record->output_varies, &found);
-    if (found.tensors > 0)
+    LayerLooks *looks = ((const NamedTimer *)KEY_POINTER(timer))->looks;
+    if (keep_shapes(record->output, &record->output_varies, looks->output, &found, looks->stands_for))
         record->output_bytes = found.bytes;
 }
 

@@ -1,6 +1,8 @@
 /* Facts about layers: parameters, shapes, floating-point operations.
  *
- * Shapes are read at calls 1, 2, 4, 8 and so on of a layer; all other calls only pay for a counter.
+ * Shapes are read at some calls of a layer, ever fewer and not at equal distances, so that the last
+ * batch of each epoch is not met again and again; all other calls only pay for a counter. A call
+ * that is looked at stands for those since the last look; kept are the shapes of most calls.
  * Only tensors of PyTorch's own classes are inspected, through the library of operators.h:
  * none of the program's code is run, and nothing is kept alive.
  *
@@ -29,8 +31,8 @@ typedef struct LayerRecord {
     uint64_t backward_operators, backward_flop; /* in these passes */
     uint64_t period;                     /* of counting, in which the last call began; 0: in none */
     uint32_t is_unsized, backward_is_unsized; /* an operator's formula needs other arguments */
-    uint32_t input_varies, output_varies; /* an earlier call had different shapes */
-    char input[FACT_TEXT], output[FACT_TEXT]; /* shapes; empty: unknown */
+    uint32_t input_varies, output_varies; /* calls had different shapes */
+    char input[FACT_TEXT], output[FACT_TEXT]; /* shapes of most calls; empty: unknown */
     char unknown[OPERATORS_TEXT]; /* operators without a formula, each followed by a space */
 } LayerRecord;
 

@@ -74,7 +74,8 @@ typedef struct NamedTimer {
     uint32_t brief;  /* nonzero: everything below is brief, see steps_window.h */
     uint32_t is_routine; /* it represents a call, that of a layer */
     struct LayerRecord *facts; /* of a layer, see layer_facts.h; of the part with that number */
-    uint64_t facts_generation, calls;
+    struct LayerLooks *looks;  /* of a layer with facts */
+    uint64_t facts_generation;
 } NamedTimer;
 
 static inline enum Range range_kind(const void *key)
