@@ -29,12 +29,12 @@ Kind = Literal[
     "own", "layer", "backward", "data", "optimizer", "checkpoint", "lib", "c", "import", "wait",
     "rest", "exit",
 ]  # fmt: skip
-"""What time is spent in: your Python, layers of networks, phases of trainings, libraries, C
+"""What time is spent in: your Python, layers of models, phases of trainings, libraries, C
 functions, imports, waiting, start and other time outside the program's code, its exit."""
 
 KINDS: Mapping[Kind, str] = {
     "own": "your Python",
-    "layer": "network layers",
+    "layer": "models",
     "backward": "backward",
     "data": "data",
     "optimizer": "optimizer",

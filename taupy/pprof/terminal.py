@@ -196,7 +196,7 @@ def _is_terminal(stream: IO[str]) -> bool:
         return False
 
 
-_PLAIN_LINES = str.maketrans("├└│…█▓▒░▚▞·▲◆●", "|`|~#=-.%/.^*o")
+_PLAIN_LINES = str.maketrans("├└│…█▓▒░▚▞▙·▲◆●", "|`|~#=-.%/L.^*o")
 
 
 def _encodable(lines: Iterator[str], out: IO[str]) -> Iterator[str]:

@@ -26,13 +26,13 @@ WIDTH, HEIGHT = 80, 24
 """The size of a standard terminal."""
 
 _GLYPHS: Mapping[str, str] = {
-    "own": "█", "layer": "█", "forward": "█", "backward": "▓", "data": "▚", "optimizer": "▞",
+    "own": "█", "layer": "▙", "forward": "█", "backward": "▓", "data": "▚", "optimizer": "▞",
     "checkpoint": "▞", "lib": "▓", "c": "▚", "import": "▒", "wait": "░", "rest": "·", "exit": "·",
 }  # fmt: skip
 _SIGNS: Mapping[Severity, str] = {"large": "▲", "medium": "◆", "small": "●"}
 _COLORS: Mapping[str, str] = {
     "█": "blue", "▓": "cyan", "▒": "yellow", "░": "bright_black", "▚": "bright_cyan",
-    "▲": "red", "◆": "yellow", "●": "cyan",
+    "▙": "green", "▲": "red", "◆": "yellow", "●": "cyan",
 }  # fmt: skip
 _OF_PHASES: Mapping[str, str] = {
     "█": "green", "▓": "magenta", "▚": "bright_yellow", "▞": "bright_red",
@@ -45,6 +45,8 @@ _WHERE = 22
 """Columns of `file:line`; of a longer one the end is shown."""
 _LEAST = 0.01
 """Share of its threads' time below which a place is not shown."""
+_SMALL = 0.05
+"""Share below which a place says less than what to try."""
 _MUCH = 0.1
 """Share of a place's time from which on a callee is shown, and of imports of the run's."""
 _MOSTLY = 0.5
@@ -67,6 +69,7 @@ class _Detail(NamedTuple):
         notes: on the measurement, GPUs and ranks.
         spaced: whether lines are empty between the parts.
         main: own places of the main thread.
+        least: share of its threads' time from which on a main place is shown.
     """
 
     callees: int = 5
@@ -76,6 +79,7 @@ class _Detail(NamedTuple):
     notes: int = 3
     spaced: bool = True
     main: int = places.FIRST
+    least: float = _LEAST
 
 
 _DETAILS = (
@@ -89,10 +93,11 @@ _DETAILS = (
     _Detail(1, 1, 1, notes=1, spaced=False),
     _Detail(0, 1, 1, notes=1, spaced=False),
     _Detail(0, 0, 1, notes=1, spaced=False),
-    _Detail(0, 0, 1, advice=False, notes=1, spaced=False),
-    _Detail(0, 0, 1, advice=False, notes=1, spaced=False, main=3),
-    _Detail(0, 0, 0, advice=False, notes=1, spaced=False),
-    _Detail(0, 0, 0, advice=False, notes=0, spaced=False),
+    _Detail(0, 0, 1, notes=1, spaced=False, least=_SMALL),
+    _Detail(0, 0, 1, advice=False, notes=1, spaced=False, least=_SMALL),
+    _Detail(0, 0, 1, advice=False, notes=1, spaced=False, main=3, least=_SMALL),
+    _Detail(0, 0, 0, advice=False, notes=1, spaced=False, least=_SMALL),
+    _Detail(0, 0, 0, advice=False, notes=0, spaced=False, least=_SMALL),
 )
 """From the most to the least."""
 _ALL = _Detail(1 << 30, 1 << 30, notes=1 << 30)
@@ -244,8 +249,9 @@ class _Screen:
                     if self.width >= 70
                     else _TITLE
                 )
-                shown = main_places(group, 1 << 30 if self.verbose else self.detail.main)
-                yield from self._rows(shown, self.detail.callees)
+                rows = main_places(group, 1 << 30 if self.verbose else self.detail.main)
+                large = [place for place in rows if place.share >= self.detail.least]
+                yield from self._rows(large or rows[:1], self.detail.callees)
                 yield from self._packages(group)
             elif self.detail.others:
                 yield from self._wrapped(f"in {group.title}, beside the main thread:", "", "  ")
@@ -497,6 +503,9 @@ def _calls(number: int) -> str:
     return f"{count(number)} call{'s' * (number != 1)}"
 
 
+_ITS_CALLS = re.compile(r", [\d,]+ calls?$")
+
+
 def percent(share: float) -> str:
     return f"{100 * share:.0f} %" if share >= 0.01 else "<1 %"
 
@@ -527,10 +536,10 @@ def _joined(parts: Sequence[str], between: str, width: int) -> Iterator[str]:
 
 
 def _fitting(parts: Sequence[str], width: int) -> list[str]:
-    """Those that fit into a line with those before them, or what stands before their comma."""
+    """Those that fit into a line with those before them, if need be without their calls."""
     shown: list[str] = []
     for part in parts:
-        for form in (part, part.partition(", ")[0]):
+        for form in (part, _ITS_CALLS.sub("", part)):
             if len(", ".join([*shown, form])) <= width:
                 shown.append(form)
                 break

@@ -2,7 +2,7 @@
 import { element } from "./table.js";
 
 export const KINDS = {
-  own: "your Python", layer: "network layers", forward: "forward", backward: "backward",
+  own: "your Python", layer: "models", forward: "forward", backward: "backward",
   data: "data", optimizer: "optimizer", checkpoint: "checkpoint", import: "imports",
   lib: "libraries", c: "C functions", gpu: "GPU work", wait: "waiting",
   rest: "other", exit: "exit",

@@ -276,7 +276,7 @@ export class SourcePanel {
     const fact = (name, value) => facts.append(element("dt", name), element("dd", value, { class: "num" }));
     if (routine.group) fact("in", routine.group);
     fact("time, with libraries", `${duration(routine.ns)}, ${share(routine.share, 1)}`);
-    const names = { own: KINDS.own, lib: "libraries", c: "C functions", layer: "network layers", backward: "backward", wait: "waiting, beside it" };
+    const names = { own: KINDS.own, lib: "libraries", c: "C functions", layer: "models", backward: "backward", wait: "waiting, beside it" };
     const kinds = Object.entries(routine.parts).filter(([, ns]) => ns >= 0.001 * routine.ns);
     if (kinds.length > 1) for (const [kind, ns] of kinds) fact(`  ${names[kind] ?? kind}`, duration(ns));
     if (routine.whole !== null) fact("with all that it calls", duration(routine.whole));

@@ -127,6 +127,25 @@ def test_why_is_said_before_a_fourth_place(tmp_path):
     assert " ".join(first) not in screen.text(found, WIDTH, 13)
 
 
+def test_small_places_leave_the_screen_before_the_advice(tmp_path):
+    measured = _report(tmp_path, gpu_faults.tiny_kernels())
+    (main, *others) = measured.places
+    own = next(place for place in main.places if place.kind == "own")
+    small = [replace(own, share=0.04 - 0.01 * at, ns=own.ns / 50, calls=77) for at in range(3)]
+    measured = replace(measured, places=[main._replace(places=[*main.places, *small]), *others])
+    shown = [screen.text(measured, WIDTH, height) for height in range(40, 8, -1)]
+    told = [("try:" in text, " 77x" in text) for text in shown]
+    assert [*dict.fromkeys(told)] == [(True, True), (True, False), (False, False)]
+
+
+def test_a_callee_that_does_not_fit_is_left_out_whole():
+    """Only its number of calls may be: an operation may have a comma of its own."""
+    parts = ["sum 256 ms, 5,400 calls", "work[y + 1, x] ~475 ms"]
+    assert screen._fitting(parts, 80) == parts
+    assert screen._fitting(parts, 36) == parts[:1]
+    assert screen._fitting(parts, 12) == ["sum 256 ms"]
+
+
 @pytest.mark.parametrize("training", [*gpu_faults.FAULTS, *gpu_healthy.HEALTHY])
 def test_no_report_is_without_places(training, tmp_path):
     """With findings or without; and what a screen says is what `--json` says."""
