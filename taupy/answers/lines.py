@@ -350,7 +350,7 @@ def _view(
         time = duration(sum(estimate.time_ns for estimate in rare))
         notes.append(f"lines that were seen less than {LEAST_LOOKS} times have ~{time} in all")
     cells = [_row(lines, group, estimate, whole, detail) for estimate in shown[:limit]]
-    return View(f"LINES, {title}", _COLUMNS, cells, notes=notes).filled(first=8)
+    return View(f"LINES, {title}", _COLUMNS, cells, notes=notes)
 
 
 def _row(

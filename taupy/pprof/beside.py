@@ -54,7 +54,9 @@ def with_metrics(
         kind = figures.value_kind(other.metric, plain)
         unit = "msec" if other.metric.unit == "ns" else other.metric.unit
         name = figures.value_name(f"{other.metric.name}_{word}", other.metric)
-        columns.append(Column(name, kind, f"{other.metric.name}\n{unit}", width=10))
+        columns.append(
+            Column(name, kind, f"{other.metric.name}\n{unit}", width=10, says_empty=True)
+        )
         column = _column(view, other, names, in_tree)
         for row, value in zip(cells, column, strict=True):
             row.append(value)

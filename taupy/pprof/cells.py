@@ -62,11 +62,22 @@ FORMATS: dict[Kind, Callable[[Cell], str]] = {
 
 
 def seen_by(view: View, audience: Audience) -> tuple[list[Column], list[int]]:
-    """The columns for people or for machines, and their positions in rows."""
+    """The columns for people or for machines, and their positions in rows.
+
+    People do not see those that are empty in all rows, see `Column.says_empty`.
+    """
     positions = [
         at for at, column in enumerate(view.columns) if column.audience in ("all", audience)
     ]
+    if audience == "people" and view.rows:
+        positions = [at for at in positions if _says_something(view, at)]
     return [view.columns[at] for at in positions], positions
+
+
+def _says_something(view: View, at: int) -> bool:
+    column = view.columns[at]
+    always = column.says_empty or column.kind == "any"
+    return always or any(row[at] not in (None, "") for row in view.rows)
 
 
 def with_short_kernels(view: View) -> View:

@@ -188,7 +188,7 @@ def value_columns(metric: Metric, plain: bool = False, counts: Kind = "int") -> 
     per_call = "usec/call" if timed else f"{metric.unit or 'count'}/call"
     kind = value_kind(metric, plain)
     return [
-        Column("percent", "percent", "%Time", width=5),
+        Column("percent", "percent", "%Time", width=5, says_empty=True),
         Column(value_name("exclusive", metric), kind, f"Exclusive\n{unit}", width=12),
         Column(value_name("inclusive", metric), kind, f"Inclusive\ntotal {unit}", width=12),
         Column("calls", counts, "#Call", width=11),

@@ -43,14 +43,9 @@ def _table(view: View, limit: int, paint: Painter | None, window: bool) -> Itera
     needed = _needed(view, positions, formats, headings)
     below: list[int] = []
     if limit and sum(needed) + len(needed) - 1 > limit:
-        # Empty columns are left out, and in a window sentences stand below their rows.
+        # In a window sentences stand below their rows.
         below = [at for at, column in enumerate(columns) if column.sentence and window]
-        empty = {
-            at
-            for at, position in enumerate(positions)
-            if view.rows and all(row[position] in (None, "") for row in view.rows)
-        }
-        kept = [at for at in range(len(columns)) if at not in (*below, *empty)]
+        kept = [at for at in range(len(columns)) if at not in below]
         below = [positions[at] for at in below]
         columns, positions = [columns[at] for at in kept], [positions[at] for at in kept]
         formats, headings = [formats[at] for at in kept], [headings[at] for at in kept]

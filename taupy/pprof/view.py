@@ -48,6 +48,8 @@ class Column:
             JSON only (information that text has in the title).
         width: minimum width in text.
         spare: dropped first if the window is too narrow.
+        says_empty: people see it even if it is empty in all rows, since that is an answer, as it is
+            of one side of a comparison. So they do columns of "any" kind; others only with values.
         sentence: a reason or conclusion, which is wrapped, never cut: in a window too narrow for
             the table, below its row.
     """
@@ -58,6 +60,7 @@ class Column:
     audience: Audience = "all"
     width: int = 0
     spare: bool = False
+    says_empty: bool = False
     sentence: bool = False
 
 
@@ -83,13 +86,6 @@ class View:
     def first(self, limit: int | None) -> View:
         """The view with at most this many rows; None for all."""
         return self if limit is None else replace(self, rows=self.rows[:limit])
-
-    def filled(self, first: int = 0) -> View:
-        """The view without columns that are empty in all rows; the first ones stay in any case."""
-        always = {column.name for column in self.columns[:first]}
-        return self.only(
-            lambda column, cells: column.name in always or any(cell is not None for cell in cells)
-        )
 
     def only(self, is_shown: Callable[[Column, Iterator[Cell]], bool]) -> View:
         """The view without the columns of which that is false, given each column's cells."""

@@ -80,7 +80,7 @@ def view(
     """One row per rank, for one step or all."""
     cells = [_cells(rank, times, step) for rank, times in zip(job.ranks, sums, strict=True)]
     title = f"{several(len(job.ranks), 'rank')}, {_count(job)}".upper()
-    return View(title, _RANKS, cells, [*notes, *_imbalance(cells), *remarks(job)]).filled()
+    return View(title, _RANKS, cells, [*notes, *_imbalance(cells), *remarks(job)])
 
 
 def _count(job: Ranks) -> str:

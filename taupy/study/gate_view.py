@@ -35,8 +35,14 @@ def conclusion_view(
         (Column("verdict", "text", "Verdict"), lambda ruling: _WORDS[ruling.verdict]),
         (Column("condition", "text", "Condition"), lambda ruling: ruling.condition.text),
         (Column("name", "text", "Of"), lambda ruling: ruling.name),
-        (Column("a", "text", "A", "people"), lambda ruling: quantity(ruling.first, ruling.metric)),
-        (Column("b", "text", "B", "people"), lambda ruling: quantity(ruling.second, ruling.metric)),
+        (
+            Column("a", "text", "A", "people", says_empty=True),
+            lambda ruling: quantity(ruling.first, ruling.metric),
+        ),
+        (
+            Column("b", "text", "B", "people", says_empty=True),
+            lambda ruling: quantity(ruling.second, ruling.metric),
+        ),
         (Column("value_a", "float", audience="machines"), lambda ruling: ruling.first),
         (Column("value_b", "float", audience="machines"), lambda ruling: ruling.second),
         (Column("unit", "text", audience="machines"), lambda ruling: ruling.metric.unit),

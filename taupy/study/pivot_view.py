@@ -30,7 +30,9 @@ def view(answer: PivotTable) -> View:
     kind, unit = _kind(answer)
     columns = [Column(_plain(name), "text", heading(name), "machines") for name in layout.rows]
     columns += [Column(f"{_plain(name)}_", "text", heading(name), "people") for name in layout.rows]
-    columns += [Column(_spelled(label), kind, _heading(label)) for label in table.columns]
+    columns += [
+        Column(_spelled(label), kind, _heading(label), says_empty=True) for label in table.columns
+    ]
     rows: list[list[Cell]] = []
     above: Labels = ()
     for labels in table.rows:

@@ -169,8 +169,7 @@ _ACROSS = {
 def _steps(sweep: Sweep, people: bool) -> View:
     notes = ["medians over the runs of what `taupy steps` shows of a training, after its warm-up"]
     title = f"STEPS over {sweep.over}"
-    shown = _Table(sweep, people).view(title, StepsRow._fields, sweep.steps(), notes)
-    return shown.filled(len(shown.columns) - 4) if people else shown
+    return _Table(sweep, people).view(title, StepsRow._fields, sweep.steps(), notes)
 
 
 def _routines(sweep: Sweep, people: bool) -> View:
@@ -211,7 +210,10 @@ def _side_by_side(
     several = sweep.series != [""]
     columns = [
         *([_columns(sweep)["series"]] if several else []),
-        *(Column(value, _kind(sweep), f"{sweep.over}\n{value}") for value in sweep.values),
+        *(
+            Column(value, _kind(sweep), f"{sweep.over}\n{value}", says_empty=True)
+            for value in sweep.values
+        ),
         *scaled.values(),
         named,
     ]

@@ -84,7 +84,7 @@ def test_no_name_can_reach_the_terminal_with_its_control_characters(form):
 
 
 def test_absent_is_not_zero():
-    view = View("", [Column("a", "tau_time"), Column("b", "int")], [(None, 0)])
+    view = View("", [Column("a", "tau_time", says_empty=True), Column("b", "int")], [(None, 0)])
     assert shown(view).splitlines()[-1] == "  0"
     assert shown(view, "csv") == "a,b\n,0\n"
     assert json.loads(shown(view, "json"))["rows"] == [{"a": None, "b": 0}]
@@ -132,12 +132,24 @@ def test_a_reason_stands_below_its_row_in_a_narrow_window_and_is_never_cut(color
     assert places == sorted(places)
 
 
-def test_empty_columns_are_left_out_before_those_that_hold_something():
+@pytest.mark.parametrize("form", ["text", "wide", "markdown"])
+@pytest.mark.parametrize("width", [60, 120, 0])
+def test_people_see_no_empty_column_except_where_it_is_an_answer(form, width):
     columns = [Column("name"), *(Column(f"number {at}", "int") for at in range(8))]
-    view = View("", columns, [("a" * 20, *[None] * 5, 1, 2, 3), ("b" * 20, *[None] * 5, 4, 5, 6)])
-    made = shown(view, width=60)
-    assert "number 7" in made and "number 0" not in made and "not shown" not in made
-    assert "number 0" in shown(view, width=120)
+    columns[1] = replace(columns[1], says_empty=True)
+    view = View("", columns, [("a" * 20, *[None] * 5, 1, 2, 3), ("b" * 20, *[None] * 5, 4, "", 6)])
+    made = shown(view, form, width=width)
+    numbers = [at for at in range(8) if f"number {at}" in made]
+    assert numbers == [0, 5, 6, 7] and "not shown" not in made
+    assert "number 4" in shown(replace(view, rows=[]), form, width=width)
+    query = replace(view, columns=[replace(column, kind="any") for column in columns])
+    assert "number 4" in shown(query, form, width=0)
+
+
+@pytest.mark.parametrize("form", ["csv", "json"])
+def test_programs_get_empty_columns(form):
+    view = View("", [Column("name"), Column("empty", "int")], [("a", None)])
+    assert "empty" in shown(view, form)
 
 
 def test_a_range_is_not_cut():

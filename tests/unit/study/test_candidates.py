@@ -214,7 +214,8 @@ def test_csv_and_text_have_the_same_rows(database, capsys):
     assert main(["candidates"]) == 0
     text = capsys.readouterr().out
     assert [row["rank"] for row in rows] == ["1", "2"]
-    assert "relu" in text and "Speedup" in text
+    assert "relu" in text and "Saved" in text
+    assert {row["speedup"] for row in rows} == {""} and "Speedup" not in text
 
 
 def test_candidates_are_files_or_groups_where_these_are_asked_for(database, capsys):
