@@ -95,8 +95,8 @@ def _set_up(torch: Torch, state: Folder) -> bool:
     for kind in KINDS:
         try:
             with bar.shown(f"{kind.what}: building and testing"):
-                made = _made(kind, torch, state)
-            print(f"  {kind.what}: {made}", flush=True)
+                built = _made(kind, torch, state)
+            print(f"  {kind.what}: {built}", flush=True)
         except Unusable as problem:
             failed = True
             say(f"{kind.what}: not available: {problem}")

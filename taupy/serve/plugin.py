@@ -286,8 +286,8 @@ def extra_template_vars(
         name = next(name for name in datasette.databases if name != "_internal")
         database = datasette.get_database(name)
         over = (await database.execute(LAST_SWEEP)).first()
-        search, each = request.args.get("q") or "", bool(request.args.get("each"))
-        rows = await database.execute(EVERY_TRIAL if each else LATEST_TRIALS)
+        search, entry = request.args.get("q") or "", bool(request.args.get("each"))
+        rows = await database.execute(EVERY_TRIAL if entry else LATEST_TRIALS)
         wanted = [row for row in map(_listed, rows) if _has_words(row, search)]
         begin = _begin(request.args.get("from"))
         neighbours = {"newer": begin - _ROWS, "older": begin + _ROWS}
@@ -295,9 +295,9 @@ def extra_template_vars(
             "taupy_trials": wanted[begin : begin + _ROWS],
             "taupy_count": several(len(wanted), "row"),
             "taupy_search": search,
-            "taupy_each": each,
+            "taupy_each": entry,
             "taupy_newer_older": [
-                {"name": name, "query": urlencode({"q": search, "each": each or "", "from": at})}
+                {"name": name, "query": urlencode({"q": search, "each": entry or "", "from": at})}
                 for name, at in neighbours.items()
                 if -_ROWS < at < len(wanted)
             ],

@@ -1,4 +1,4 @@
-"""Rules on asyncio: what stands in the way of a loop's other tasks, and awaits one after another.
+"""Rules on asyncio: what holds up the other tasks of a loop, and awaits one after another.
 
 That a line waits while the loop runs it is seen by the watch; that it is run by the loop is exact.
 How long a loop waited for events is exact, too.
@@ -138,20 +138,20 @@ def _blocked(trial: Trial, tasks: dict[ThreadRow, int]) -> Iterator[Finding]:
 def _coroutine(trial: Trial, row: int) -> TimerRow | None:
     """The nearest coroutine of the program at or above a row, if a loop runs it."""
     calls = trial.calls
-    found: TimerRow | None = None
+    hit: TimerRow | None = None
     while row >= 0:
         timer = calls.timer[row]
-        if found is None and _is_coroutine(trial, timer):
-            found = timer
+        if hit is None and _is_coroutine(trial, timer):
+            hit = timer
         if _runs(timer):
-            return found
+            return hit
         row = calls.parent[row]
     return None
 
 
 def _in_what(trial: Trial, hot: Hot) -> str:
-    found = tree(trial, hot.timer)
-    at_work = parts(hot, found) if found else []
+    hit = tree(trial, hot.timer)
+    at_work = parts(hot, hit) if hit else []
     called = next((part.node for part in at_work if isinstance(part.node, ast.Call)), None)
     return "" if called is None else f" in {short(called.func)}()"
 

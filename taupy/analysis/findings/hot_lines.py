@@ -73,13 +73,13 @@ def hot_lines(trial: Trial, least: float) -> Iterator[Hot]:
     """Lines that surely took this share of the run, the longest first; each once."""
     seen: set[tuple[TimerRow, int]] = set()
     by_place = estimates(trial.lines, lambda row: (row.thread, row.timer, row.line.line))
-    for (thread, timer, line), found in by_place.items():
-        sure_ns = found.time_ns - 2 * found.error_ns
-        if not found.is_shown or sure_ns < least * trial.wall_ns or (timer, line) in seen:
+    for (thread, timer, line), hit in by_place.items():
+        sure_ns = hit.time_ns - 2 * hit.error_ns
+        if not hit.is_shown or sure_ns < least * trial.wall_ns or (timer, line) in seen:
             continue
         seen.add((timer, line))
-        states = {state: ns for state, ns, _ in found.parts(lambda row: row.line.state)}
-        yield Hot(timer, thread, line, found.time_ns, sure_ns, states, tuple(found.rows))
+        states = {state: ns for state, ns, _ in hit.parts(lambda row: row.line.state)}
+        yield Hot(timer, thread, line, hit.time_ns, sure_ns, states, tuple(hit.rows))
 
 
 class Tree:

@@ -40,7 +40,7 @@ def find(trial: Trial) -> Iterator[Finding | Abstention]:
         return
     yield from _repeated(trial)
     unused = [*_working(trial), *_unused(trial)]
-    if trial.ended_early and any(isinstance(found, Finding) for found in unused):
+    if trial.ended_early and any(isinstance(hit, Finding) for hit in unused):
         yield Abstention(KIND, "the program failed or was stopped, so whether it would have used "
                          "what it imported is not known")  # fmt: skip
         return

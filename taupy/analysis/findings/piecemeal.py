@@ -84,18 +84,18 @@ def _of_run(trial: Trial, ns: float) -> str:
 def _processes(trial: Trial) -> Iterator[Finding]:
     calls = trial.calls
     for timer, sums in trial.by_place(calls.outermost(_starts)):
-        each = sums.ns / max(sums.calls, 1)
+        entry = sums.ns / max(sums.calls, 1)
         if (
             sums.calls < LEAST_PROCESSES
             or sums.ns < LEAST * trial.wall_ns
-            or each > LONGEST_PROCESS_NS
+            or entry > LONGEST_PROCESS_NS
         ):
             continue
         named = {calls.timer[row].short_name.split(".")[0] for row in sums.rows}
         yield _finding(
             trial, "a process per item", timer,
             f"{hot_lines.line_of_call(trial, timer, named)} starts a process for each of "
-            f"{count(sums.calls)} items (subprocess), {duration(each)} each, which is mostly "
+            f"{count(sums.calls)} items (subprocess), {duration(entry)} each, which is mostly "
             f"start-up: {_of_run(trial, sums.ns)}",
             sums.ns, "give one process all items (a batch), or do it in Python",
             "the processes compute for as long as they run",
@@ -162,7 +162,7 @@ def _is_mask(tree: Tree, node: ast.Subscript) -> bool:
     if isinstance(repeats, ast.For):
         keys = names(repeats.target)
     elif isinstance(repeats, hot_lines.Comprehension):
-        keys = {one for part in repeats.generators for one in names(part.target)}
+        keys = {single for part in repeats.generators for single in names(part.target)}
     function = tree.function(node)
     if repeats is None and isinstance(function, Function):
         keys = {argument.arg for argument in function.args.args}
@@ -246,7 +246,9 @@ def _rows(trial: Trial) -> Iterator[Finding]:
             if not isinstance(repeats, ast.For) or called(call) in _LEARNING:
                 continue
             targets = names(repeats.target)
-            if {one for given in call.args for one in names(given)} & (changed(repeats) - targets):
+            if {single for given in call.args for single in names(given)} & (
+                changed(repeats) - targets
+            ):
                 continue
             taken = [row for given in call.args if (row := _single_row(given, targets))]
             done = max(
@@ -260,7 +262,7 @@ def _rows(trial: Trial) -> Iterator[Finding]:
             )
             if not taken or done.calls < LEAST_ROWS or done.ns < LEAST * trial.wall_ns:
                 continue
-            if any(_keeps(trial, one) for one in {calls.timer[row] for row in done.rows}):
+            if any(_keeps(trial, single) for single in {calls.timer[row] for row in done.rows}):
                 continue
             yield _finding(
                 trial, "one row per call", timer,
@@ -278,7 +280,7 @@ def _keeps(trial: Trial, timer: TimerRow) -> bool:
     """Whether a routine of the program changes what outlives its call."""
     inside = source.function(trial, timer) if trial.is_own(timer) else None
     return inside is not None and (
-        any(one.startswith("self.") for one in changed(inside))
+        any(single.startswith("self.") for single in changed(inside))
         or any(isinstance(part, ast.Global | ast.Nonlocal) for part in ast.walk(inside))
     )
 
@@ -360,7 +362,7 @@ def _element(tree: Tree, node: ast.Subscript) -> str | None:
     """How it takes an element of an array by the counters of loops; None if it does not."""
     loops = [above for above in tree.above(node) if isinstance(above, ast.For)
              and isinstance(above.iter, ast.Call) and called(above.iter) == "range"]  # fmt: skip
-    counters = {one for loop in loops for one in names(loop.target)}
+    counters = {single for loop in loops for single in names(loop.target)}
     index = node.slice
     if any(isinstance(part, ast.Slice) for part in ast.walk(index)):
         return None
@@ -368,7 +370,9 @@ def _element(tree: Tree, node: ast.Subscript) -> str | None:
     if not used or tree.repeats(node) is None or _last(node.value) in _dicts(tree.module):
         return None
     if isinstance(index, ast.Tuple):
-        is_all = all(names(one) & counters or isinstance(one, ast.Constant) for one in index.elts)
+        is_all = all(
+            names(single) & counters or isinstance(single, ast.Constant) for single in index.elts
+        )
         return "element" if is_all and len(index.elts) > 1 and _has_arrays(tree) else None
     stored = not isinstance(node.ctx, ast.Load)
     if stored and any(isinstance(part, ast.Subscript) for part in ast.walk(index)) and _is_array(
@@ -385,26 +389,26 @@ def _last(node: ast.expr) -> str:
 @lru_cache(maxsize=64)
 def _dicts(module: ast.Module) -> frozenset[str]:
     """The last parts of names that stand for a dict somewhere in a file."""
-    found: set[str] = set()
+    hit: set[str] = set()
     for part in ast.walk(module):
         if isinstance(part, ast.Assign | ast.AnnAssign) and part.value is not None:
             targets = part.targets if isinstance(part, ast.Assign) else [part.target]
-            made = called(part.value) if isinstance(part.value, ast.Call) else ""
-            if isinstance(part.value, ast.Dict | ast.DictComp) or made in _DICTS:
-                found |= {_last(target) for target in targets if isinstance(target, ast.expr)}
+            built = called(part.value) if isinstance(part.value, ast.Call) else ""
+            if isinstance(part.value, ast.Dict | ast.DictComp) or built in _DICTS:
+                hit |= {_last(target) for target in targets if isinstance(target, ast.expr)}
         elif (
             isinstance(part, ast.Call)
             and isinstance(part.func, ast.Attribute)
             and part.func.attr in ("get", "items", "keys", "values", "setdefault")
         ):
-            found.add(_last(part.func.value))
+            hit.add(_last(part.func.value))
         elif (
             isinstance(part, ast.Compare)
             and isinstance(part.ops[0], ast.In | ast.NotIn)
             and isinstance(part.left, ast.Tuple)
         ):
-            found.add(_last(part.comparators[0]))
-    return frozenset(found - {""})
+            hit.add(_last(part.comparators[0]))
+    return frozenset(hit - {""})
 
 
 def _has_arrays(tree: Tree) -> bool:
@@ -417,11 +421,11 @@ def _has_arrays(tree: Tree) -> bool:
 
 def _is_array(tree: Tree, node: ast.Subscript) -> bool:
     """Whether it is made by a function of NumPy or PyTorch in the same routine."""
-    made = [
+    built = [
         part.value for part in ast.walk(tree.function(node))
         if isinstance(part, ast.Assign) and isinstance(part.value, ast.Call)
         and any(name(target) == name(node.value) for target in part.targets)
     ]  # fmt: skip
-    return bool(made) and all(
-        name(value.func).split(".")[0] in _ARRAY_MODULES or called(value) in _NEW for value in made
+    return bool(built) and all(
+        name(value.func).split(".")[0] in _ARRAY_MODULES or called(value) in _NEW for value in built
     )

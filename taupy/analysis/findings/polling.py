@@ -146,12 +146,14 @@ def _reading_clocks(module: ast.Module) -> frozenset[str]:
 
 
 def _told(test: ast.expr, clocks: frozenset[str]) -> ast.expr | None:
-    """The part of a condition that somebody could tell; without timeouts. None if there is none."""
+    """The part of a condition that another party could report; without timeouts. None if there is none."""
     parts = test.values if isinstance(test, ast.BoolOp) else [test]
     for part in parts:
-        inside = {source.called(one) for one in ast.walk(part) if isinstance(one, ast.Call)}
+        inside = {
+            source.called(single) for single in ast.walk(part) if isinstance(single, ast.Call)
+        }
         if not inside & (clocks | _FILES) and any(
-            isinstance(one, ast.Attribute | ast.Call | ast.Name) for one in ast.walk(part)
+            isinstance(single, ast.Attribute | ast.Call | ast.Name) for single in ast.walk(part)
         ):
             return test if len(parts) == 1 else part
     return None
@@ -162,7 +164,7 @@ def _polls(function: source.Function, clocks: frozenset[str] = _CLOCKS) -> Itera
     for loop in loops:
         if not isinstance(loop, ast.While) or loop.orelse:
             continue
-        sleeps = [found for statement in loop.body if (found := _sleep(statement))]
+        sleeps = [hit for statement in loop.body if (hit := _sleep(statement))]
         others = [statement for statement in loop.body if not _sleep(statement)]
         ends = [statement for statement in others if _is_end(statement)]
         if len(sleeps) != 1 or len(others) != len(ends):
@@ -171,12 +173,12 @@ def _polls(function: source.Function, clocks: frozenset[str] = _CLOCKS) -> Itera
         if constant == (not ends):
             continue
         tests = [end.test for end in ends if isinstance(end, ast.If)]
-        told = [
+        hint = [
             part for test in (tests if constant else [loop.test]) if (part := _told(test, clocks))
         ]
-        if not told:
+        if not hint:
             continue
-        until = told[0]
+        until = hint[0]
         call, is_async = sleeps[0]
         value = call.args[0] if call.args else None
         number = value.value if isinstance(value, ast.Constant) else None

@@ -89,19 +89,19 @@ def _cached(trial: Trial) -> Iterator[Finding]:
             continue
         rows = calls.rows_of(timer)
         longest = max(calls.by_thread(rows).values(), key=lambda sums: sums.ns)
-        asked = _asked(trial, timer, rows, function.name)
+        queried = _asked(trial, timer, rows, function.name)
         if (
             longest.ns < LEAST * trial.wall_ns
             or longest.calls < max(LEAST_CALLS, 2 * limit)
-            or asked is None
-            or calls.entries(timer) < MISSES * asked
+            or queried is None
+            or calls.entries(timer) < MISSES * queried
         ):
             continue
         runs = count(int(calls.entries(timer)))
         yield _finding(
             trial, "cache hardly hit", timer,
             f"{place(timer)} has a cache for {count(limit)} results that is hardly ever hit: the "
-            f"routine runs {runs} times for {count(int(asked))} requests (cache misses), "
+            f"routine runs {runs} times for {count(int(queried))} requests (cache misses), "
             f"{duration(longest.ns)}, {percent(100 * longest.ns / trial.wall_ns)} % of the run",
             longest.ns,
             f"raise maxsize ({limit}) above the number of different arguments, if they come "
@@ -114,8 +114,8 @@ def _cached(trial: Trial) -> Iterator[Finding]:
 def _limit(function: Function) -> int | None:
     """The limit of the routine's cache; None if it has none."""
     for decorator in function.decorator_list:
-        made = decorator.func if isinstance(decorator, ast.Call) else decorator
-        if name(made).split(".")[-1] != "lru_cache":
+        built = decorator.func if isinstance(decorator, ast.Call) else decorator
+        if name(built).split(".")[-1] != "lru_cache":
             continue
         if not isinstance(decorator, ast.Call):
             return 128
@@ -131,7 +131,7 @@ def _asked(trial: Trial, timer: TimerRow, rows: list[int], called_as: str) -> fl
     """How often its callers have asked for a result, if each call of them asks once."""
     calls = trial.calls
     callers = {calls.timer[calls.parent[row]] for row in rows if calls.parent[row] >= 0}
-    asked = 0.0
+    queried = 0.0
     for caller in callers:
         function = source.function(trial, caller) if trial.is_own(caller) else None
         tree = hot_lines.tree(trial, caller)
@@ -141,8 +141,8 @@ def _asked(trial: Trial, timer: TimerRow, rows: list[int], called_as: str) -> fl
                  if isinstance(part, ast.Call) and called(part) == called_as]  # fmt: skip
         if not sites or any(tree.repeats(site) is not None for site in sites):
             return None
-        asked += calls.entries(caller) * len(sites)
-    return asked or None
+        queried += calls.entries(caller) * len(sites)
+    return queried or None
 
 
 # --- loops -----------------------------------------------------------------------
@@ -212,7 +212,7 @@ def _root(node: ast.AST) -> str:
 def _of_same(tree: Tree, node: ast.AST, roots: set[str]) -> set[str]:
     """These variables, and others through which the same objects may be changed: `weights` and
     `optimizer`, if both were made of `model`."""
-    found = set(roots)
+    hit = set(roots)
     pairs: list[tuple[set[str], set[str]]] = []
     for where in {tree.module, tree.function(node)}:
         inside = where.body if isinstance(where, ast.Module) else [*ast.walk(where)]
@@ -220,17 +220,19 @@ def _of_same(tree: Tree, node: ast.AST, roots: set[str]) -> set[str]:
             if isinstance(part, ast.Assign | ast.AnnAssign) and part.value is not None:
                 targets = part.targets if isinstance(part, ast.Assign) else [part.target]
                 shared = _shared(tree, part.value)
-                pairs.append(({one for target in targets for one in source.names(target)}, shared))
+                pairs.append(
+                    ({single for target in targets for single in source.names(target)}, shared)
+                )
             elif isinstance(part, ast.For):
                 pairs.append((source.names(part.target), _shared(tree, part.iter)))
     grown = True
     while grown:
-        before = len(found)
+        before = len(hit)
         for left, right in pairs:
-            if (left | right) & found and right:
-                found |= left | right
-        grown = len(found) > before
-    return found
+            if (left | right) & hit and right:
+                hit |= left | right
+        grown = len(hit) > before
+    return hit
 
 
 def _shared(tree: Tree, value: ast.expr) -> set[str]:
@@ -240,7 +242,7 @@ def _shared(tree: Tree, value: ast.expr) -> set[str]:
     if isinstance(value, ast.Subscript | ast.Starred):
         return _shared(tree, value.value)
     if isinstance(value, ast.Tuple | ast.List):
-        return {one for part in value.elts for one in _shared(tree, part)}
+        return {single for part in value.elts for single in _shared(tree, part)}
     if not isinstance(value, ast.Call) or called(value) in _READING:
         return set()
     of = _root(value.func)
@@ -248,7 +250,7 @@ def _shared(tree: Tree, value: ast.expr) -> set[str]:
     if is_made and called(value) not in _VIEWS and not called(value)[:1].isupper():
         return set()
     given = [*value.args, *(word.value for word in value.keywords)]
-    roots = {one for part in given for one in _shared(tree, part)}
+    roots = {single for part in given for single in _shared(tree, part)}
     return roots | (set() if is_made or not of else {of})
 
 
@@ -264,10 +266,10 @@ def _changed_elsewhere(tree: Tree, repeats: ast.AST) -> set[str]:
     """Variables of the file that functions which a loop calls may change."""
     called_there = {called(part) for part in ast.walk(repeats) if isinstance(part, ast.Call)}
     return {
-        one.split(".")[0]
+        single.split(".")[0]
         for part in ast.walk(tree.module)
         if isinstance(part, Function) and part.name in called_there
-        for one in changed(part)
+        for single in changed(part)
     }
 
 
@@ -290,7 +292,7 @@ _KEEPING = frozenset({"append", "appendleft", "add", "insert", "extend", "update
 
 def _perhaps_changed(repeats: ast.AST) -> set[str]:
     """Variables that a loop changes, or hands to a function that may."""
-    return {one.split(".")[0] for one in changed(repeats)} | _handed(repeats)
+    return {single.split(".")[0] for single in changed(repeats)} | _handed(repeats)
 
 
 def _handed(repeats: ast.AST) -> set[str]:
@@ -318,7 +320,7 @@ def is_unchanged(tree: Tree, call: ast.Call) -> bool:
         next(tree.above(call)), ast.Subscript | ast.Compare
     ):
         return False
-    roots = {one.split(".")[0] for one in _given(call)}
+    roots = {single.split(".")[0] for single in _given(call)}
     function = tree.function(call)
     local = {part.id for part in ast.walk(function)
              if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)}  # fmt: skip
@@ -402,7 +404,9 @@ def _is_filled(tree: Tree, call: ast.Call, matrix: str) -> bool:
                 continue
             if any(word.arg == "out" and name(word.value) in names_of for word in part.keywords):
                 return True
-            if called(part) in defined | _FILLING and names_of & {name(one) for one in part.args}:
+            if called(part) in defined | _FILLING and names_of & {
+                name(single) for single in part.args
+            }:
                 return True
     return False
 

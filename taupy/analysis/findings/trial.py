@@ -135,10 +135,10 @@ class Trial:
         """The line of each routine of the program that took most of its time, if it was seen often
         enough."""
         hottest: dict[TimerRow, int] = {}
-        for (timer, line), found in estimates(
+        for (timer, line), hit in estimates(
             self.lines, lambda row: (row.timer, row.line.line)
         ).items():
-            if found.is_shown:
+            if hit.is_shown:
                 hottest.setdefault(timer, line)
         return hottest
 

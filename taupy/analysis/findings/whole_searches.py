@@ -104,10 +104,10 @@ def _lists(module: ast.Module) -> frozenset[str]:
             targets = part.targets if isinstance(part, ast.Assign) else [part.target]
             names = {name(target).split(".")[-1] for target in targets}
             value = part.value
-            made = called(value) if isinstance(value, ast.Call) else ""
-            if isinstance(value, ast.List | ast.ListComp) or made in _LISTS:
+            built = called(value) if isinstance(value, ast.Call) else ""
+            if isinstance(value, ast.List | ast.ListComp) or built in _LISTS:
                 lists |= names
-            elif made in _SETS or isinstance(
+            elif built in _SETS or isinstance(
                 value, ast.Set | ast.Dict | ast.SetComp | ast.DictComp | ast.Constant
             ):
                 others |= names
@@ -137,24 +137,24 @@ def _made(tree: Tree, value: ast.expr, where: Function | ast.Module, depth: int 
         return False
     values: list[bool | None] = []
     if isinstance(value, ast.Call):
-        if (made := called(value)) in _LISTS:
+        if (built := called(value)) in _LISTS:
             return True
-        if made in _SETS or made in _TEXTS:
+        if built in _SETS or built in _TEXTS:
             return False
-        for function in _defined(tree.module, made) if depth and name(value.func) == made else ():
+        for function in _defined(tree.module, built) if depth and name(value.func) == built else ():
             values += [
                 _made(tree, part.value, function, depth - 1)
                 for part in ast.walk(function)
                 if isinstance(part, ast.Return) and part.value is not None
             ]
     elif isinstance(value, ast.Name) and depth:
-        values = [_made(tree, one, where, depth - 1) for one in _values(where, value.id)]
+        values = [_made(tree, single, where, depth - 1) for single in _values(where, value.id)]
         if isinstance(where, Function) and not values:
             arguments = [*where.args.posonlyargs, *where.args.args]
-            at = next((at for at, one in enumerate(arguments) if one.arg == value.id), None)
+            at = next((at for at, single in enumerate(arguments) if single.arg == value.id), None)
             if at is None:
-                values = [_made(tree, one, tree.module, depth - 1)
-                          for one in _values(tree.module, value.id)]  # fmt: skip
+                values = [_made(tree, single, tree.module, depth - 1)
+                          for single in _values(tree.module, value.id)]  # fmt: skip
             else:
                 values = [
                     _made(tree, part.args[at], tree.function(part), depth - 1)
@@ -337,10 +337,10 @@ def _shortened(text: str) -> str:
 
 def _pattern(tree: Tree, node: ast.Call) -> str | None:
     assert isinstance(node.func, ast.Attribute)
-    made: ast.expr = node.func.value
-    if name(made) == "re":
+    built: ast.expr = node.func.value
+    if name(built) == "re":
         return _text(tree, node.args[0]) if node.args else None
-    value = _assigned(tree, made)
+    value = _assigned(tree, built)
     if isinstance(value, ast.Call) and called(value) == "compile" and value.args:
         return _text(tree, value.args[0])
     return None
@@ -435,10 +435,10 @@ def _without_index(tree: Tree, node: ast.Call) -> _Search | None:
         return None
     first = node.args[0]
     query = _text(tree, first) or _local_text(tree.function(node), first)
-    found = _BY_COLUMN.search(query or "")
-    if found is None:
+    hit = _BY_COLUMN.search(query or "")
+    if hit is None:
         return None
-    table, column = found.groups()
+    table, column = hit.groups()
     if _is_indexed(tree, table, column) is not False:
         return None
     return _Search(
@@ -466,13 +466,13 @@ def _is_indexed(tree: Tree, table: str, column: str) -> bool | None:
     texts = [part.value for part in ast.walk(tree.module)
              if isinstance(part, ast.Constant) and isinstance(part.value, str)]  # fmt: skip
     whole = "\n;\n".join(texts)
-    made = re.search(
+    built = re.search(
         rf"CREATE\s+(?:TEMP\w*\s+)?TABLE\s+(?:IF\s+NOT\s+EXISTS\s+)?{table}\s*\((.*?)\)\s*(?:;|$|\n\s*;|WITHOUT|STRICT)",
         whole, re.I | re.S,
     )  # fmt: skip
-    if made is None or column.lower() in ("rowid", "oid"):
+    if built is None or column.lower() in ("rowid", "oid"):
         return None
-    columns = made.group(1)
+    columns = built.group(1)
     if re.search(rf"\b{column}\b[^,]*\b(PRIMARY\s+KEY|UNIQUE)\b", columns, re.I):
         return True
     if re.search(rf"\b(PRIMARY\s+KEY|UNIQUE)\s*\(\s*{column}\b", columns, re.I):
