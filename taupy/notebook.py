@@ -121,7 +121,8 @@ class Trial(api.Trial):
         Args:
             page: address of the trial's page, which is linked.
         """
-        return cell.fragment(self._told(), page)
+        told = self._told()
+        return cell.fragment(told, page) if told.places else super()._repr_html_()
 
     def _repr_html_(self) -> str:
         return self.as_cell()

@@ -683,7 +683,7 @@ class _Node:
 
     def path(self, context: int, window: _Window | None) -> Path | None:
         """The critical path of a step; of the whole time, if there is no step that launched
-        anything. None if it has too many calls, or nothing is known of any."""
+        anything. None if it has too many calls, or nothing is known of any, or takes no time."""
         import numpy as np
 
         work = self.work[context]
@@ -698,6 +698,8 @@ class _Node:
                 int(calls.begin[has_launch].min()),
                 int(calls.end[has_launch].max()),
             )
+        if begin == end:
+            return None
         launched = has_launch & (calls.begin >= begin) & (calls.begin < end)
         earlier = ~launched & (work.begin < end) & (work.end > begin)
         earlier &= ~has_launch | (calls.begin < begin)

@@ -25,6 +25,8 @@ START_PAGE = """<!DOCTYPE html>
 <html lang="en">
 <head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline';
+ form-action 'self'; base-uri 'none'">
 <title>{{ metadata.title }}</title>
 <style>
 :root { --paper: #fff; --ink: #1a1d21; --soft: #58616c; --line: #dfe3e7; --accent: #005a9c;

@@ -107,6 +107,7 @@ NAMING = {
 """Metavariables of arguments that name something that must be there."""
 
 NEW = {
+    *("attach --application", "attach --experiment", "attach --trial"),
     *("run --app", "run --experiment", "run --trial", "run --include", "run --exclude"),
     *("import --application", "import --experiment", "import --name", "ceilings processor"),
     *("store --keep", "push trial", "pull trial", "static --kernel", "static --chip"),

@@ -146,7 +146,7 @@ def _reading_clocks(module: ast.Module) -> frozenset[str]:
 
 
 def _told(test: ast.expr, clocks: frozenset[str]) -> ast.expr | None:
-    """The part of a condition that another party could report; without timeouts. None if there is none."""
+    """The part of a condition that another party could report, without timeouts; or None."""
     parts = test.values if isinstance(test, ast.BoolOp) else [test]
     for part in parts:
         inside = {

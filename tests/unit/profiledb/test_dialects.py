@@ -285,6 +285,7 @@ READING = [
 ]
 UNDECIDED = 4  # what a gate of single runs ends with
 NEITHER = {
+    "attach", "dump",
     "run", "top", "static", "avail", "import", "merge", "doctor", "setup", "clean", "completion",
     "help",
     "store", "push", "pull",  # trials are copied
