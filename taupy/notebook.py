@@ -121,8 +121,8 @@ class Trial(api.Trial):
         Args:
             page: address of the trial's page, which is linked.
         """
-        told = self._told()
-        return cell.fragment(told, page) if told.places else super()._repr_html_()
+        shown = self._told()
+        return cell.fragment(shown, page) if shown.places else super()._repr_html_()
 
     def _repr_html_(self) -> str:
         return self.as_cell()

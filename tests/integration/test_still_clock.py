@@ -35,7 +35,7 @@ int clock_gettime(clockid_t id, struct timespec *now)
 }
 """
 _CHANGES = {
-    "jumps back": "if (calls > 40 && now->tv_sec > 500) now->tv_sec -= 500",
+    "jumps back": "if (calls > 8 && now->tv_sec > 500) now->tv_sec -= 500",
     "runs fast": "now->tv_sec *= 2",
 }
 _PROGRAM = "def mark(): pass\nfor _ in range(100_000): mark()\n"

@@ -107,6 +107,8 @@ _WRITERS = {
     "commands/clean.py": "paths, escaped there",
     "commands/start.py": "names of trials, escaped there",
     "commands/setup.py": "what it has built of its own: versions and paths",
+    "magic.py": "why a piece is not measured, escaped there",
+    "__main__.py": "a line of its own, before modules are there to write it",
     "instrument/annotate.py": "one line, with the words of the user's own command line",
     "commands/completion.py": "a script for shells without any text of a trial",
     "commands/export.py": "the file of another tool, to standard output",

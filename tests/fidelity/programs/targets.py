@@ -53,7 +53,6 @@ CASES = [
     Case("folder_importing", target="app", files={"app/__main__.py": WORK + "import near\n", "app/near.py": "print('near', __file__)\n"}),
     Case("folder_with_slash", target="app/", files={"app/__main__.py": WHO}),
     Case("this_folder", target=".", files={"__main__.py": WHO}, args=("a",)),
-    Case("folder_without_main", target="app", files={"app/x.py": ""}, status=1, says="can't find '__main__' module", **_NOTHING),
     Case("folder_failing", target="app", files={"app/__main__.py": "def work():\n    1/0\nwork()\n"}, status=1, says="ZeroDivisionError"),
     Case("zipapp", target="app.pyz", files={"app/__main__.py": WHO, "app/near.py": ""}, before="$PYTHON -m zipapp app -o app.pyz", args=("x",)),
     Case("zipapp_with_shebang", target="app", files={"src/__main__.py": WORK + "import near\n1/0\n", "src/near.py": "print(__file__)\n"}, before="$PYTHON -m zipapp -p /usr/bin/nopython -o app src", status=1, says="ZeroDivisionError"),
