@@ -107,6 +107,8 @@ class Profile:
 
         engine.stop()
         self._settings = self._folder = None
+        if os.getpid() != settings.root_pid:
+            return  # a forked child's part is stored with those of its parent
         settings.ending = int(kind is not None)
         runfolder.write_settings(folder, settings)
         delivery = deliver(folder)

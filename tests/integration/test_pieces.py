@@ -82,6 +82,28 @@ def test_a_piece_in_which_the_process_ends_is_kept(runs, native, ending):
     assert calls_of_inner(runs) == {"prog/1": 9}
 
 
+def test_a_forked_child_that_leaves_the_piece_stores_nothing_itself(runs, native):
+    ended = runs.plain(
+        "import os\n"
+        + CALLS
+        + """
+with taupy.profile() as piece:
+    work(5)
+    child = os.fork()
+    work(3 if child else 2)
+if child:
+    os.waitpid(child, 0)
+    print(piece.trial)
+else:
+    os._exit(0 if piece.trial is None else 1)
+"""
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert "taupy: " not in ended.stderr  # since 3.12, Python may warn of threads, such as NumPy's
+    runs.taupy("trials")  # the child may have ended later
+    assert calls_of_inner(runs) == {"prog/1": 10}
+
+
 def test_in_a_program_that_is_measured_a_piece_says_so_and_is_part_of_it(runs, native):
     ended = runs.run(CALLS + "with taupy.profile() as piece:\n    work(9)\nprint(piece.trial)\n")
     assert (ended.returncode, ended.stdout) == (0, "None\n")
