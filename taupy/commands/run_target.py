@@ -131,12 +131,14 @@ def _check(name: str, path: str, is_own: bool = False) -> None:
             f"{name} is no Python program: put `taupy run` before the Python program that it "
             f"starts, as in `{name} ... taupy run script.py`"
         )
+    if name.endswith(".py"):
+        return  # Python to whoever starts it by `python`, whatever its first line says
     if program in _SHELLS or (not program and name.endswith((".sh", ".bash"))):
         raise UsageError(
             f"{name} is a shell script: in it, write `taupy run script.py` instead of "
             "`python script.py`"
         )
-    if program and not _PYTHON.fullmatch(program):
+    if program and not _PYTHON.fullmatch(program) and not _runs_as_python(path):
         raise UsageError(f"{name} is a program for {program}, which taupy does not measure")
     if is_own and interpreter.startswith("/") and not _is_this(interpreter):
         raise UsageError(
@@ -156,6 +158,22 @@ def _interpreter(head: bytes) -> str:
     if words and os.path.basename(words[0]) == "env":
         words = [word for word in words[1:] if not word.startswith("-") and "=" not in word]
     return words[0].strip("\"'") if words else ""
+
+
+def _runs_as_python(path: str) -> bool:
+    """Whether `python PATH` would run a file that names another interpreter, as `uv` or `pytest`:
+    it is a zip archive, or its text compiles."""
+    import warnings
+    from zipfile import is_zipfile
+
+    if is_zipfile(path):
+        return True
+    try:
+        with open(path, "rb") as file, warnings.catch_warnings(action="ignore"):
+            compile(file.read(), path, "exec", dont_inherit=True)
+    except (OSError, SyntaxError, ValueError, MemoryError, RecursionError):
+        return False
+    return True
 
 
 def _head(path: str) -> bytes:

@@ -1,7 +1,9 @@
 """What people write after `taupy run`, and what is run or said then."""
 
+import io
 import os
 import sys
+import zipfile
 
 import pytest
 
@@ -35,6 +37,13 @@ def commands(folder, monkeypatch):
         return str(path)
 
     return add
+
+
+def zipped(name, text):
+    archive = io.BytesIO()
+    with zipfile.ZipFile(archive, "w") as file:
+        file.writestr(name, text)
+    return archive.getvalue()
 
 
 def understood(*words):
@@ -83,7 +92,7 @@ def test_a_command_of_this_interpreter_is_its_script(commands):
     [
         (b"\x7fELF\x02\x01", "`tool ... taupy run script.py`"),
         ("#!/bin/bash\npython train.py\n", "write `taupy run script.py` instead of"),
-        ("#!/usr/bin/env -S perl -w\n", "a program for perl"),
+        ("#!/usr/bin/env -S perl -w\nmy $x = 1;\n", "a program for perl"),
         ("#!/elsewhere/bin/python3\n", "install both in one environment"),
     ],
 )
@@ -124,3 +133,22 @@ def test_files_that_are_no_programs_are_refused(folder):
     assert "job.sh is a shell script" in refused("job.sh")
     assert "./job is a shell script" in refused("./job")
     assert "jupyter nbconvert --to script look.ipynb" in refused("look.ipynb")
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("tool.py", b"#!/usr/bin/env -S uv run --script\nprint(1)\n"),
+        ("both.py", b"#!/bin/sh\n'''exec' python3 \"$0\" \"$@\"\n'''\nprint(1)\n"),
+        ("tool", b"#!/usr/bin/env -S uv run --script\nprint(1)\n"),
+        ("app", b"#!/nopython\n" + zipped("__main__.py", "print(1)\n")),
+    ],
+)
+def test_what_python_would_run_is_run_whatever_its_first_line_names(folder, name, text):
+    (folder / name).write_bytes(text)
+    assert understood(f"./{name}") == ([], [f"./{name}"], False)
+
+
+def test_a_program_of_another_language_is_refused(folder):
+    (folder / "tool").write_text("#!/usr/bin/env perl\nmy $x = 1;\n")
+    assert "tool is a program for perl, which taupy does not measure" in refused("./tool")
