@@ -111,7 +111,7 @@ def _names(side: Side) -> str:
 def obstacles_view(sides: Sequence[Side], differences: Sequence[Difference]) -> View:
     """Differences in how the sides were measured."""
     columns = [Column("kind", "text", "Other"), Column("name", "text", "Fact")]
-    columns += [Column(side.letter.lower(), "text", side.letter, says_empty=True) for side in sides]
+    columns += [Column(side.letter.lower(), "text", side.letter, side=True) for side in sides]
     rows = [
         (difference.kind, difference.name, *(value or None for value in difference.values))
         for difference in differences
@@ -127,7 +127,7 @@ def metadata_view(
         {name for side in sides_facts for facts in side for name in facts}, key=str.lower
     )
     columns = [Column("name", "text", "Name")]
-    columns += [Column(side.letter.lower(), "text", side.letter, says_empty=True) for side in sides]
+    columns += [Column(side.letter.lower(), "text", side.letter, side=True) for side in sides]
     columns.append(Column("same", "text", "Same"))
     rows: list[tuple[Cell, ...]] = []
     for name in names:
@@ -270,7 +270,7 @@ class _Layout:
             Column("match", audience="machines"),
         ]
         columns += [
-            Column(value_name(letter.lower(), metric), kind, letter, says_empty=True)
+            Column(value_name(letter.lower(), metric), kind, letter, side=True)
             for letter in letters
         ]
         for letter in letters[1:]:

@@ -76,7 +76,7 @@ def seen_by(view: View, audience: Audience) -> tuple[list[Column], list[int]]:
 
 def _says_something(view: View, at: int) -> bool:
     column = view.columns[at]
-    always = column.says_empty or column.kind == "any"
+    always = column.says_empty or column.side or column.kind == "any"
     return always or any(row[at] not in (None, "") for row in view.rows)
 
 

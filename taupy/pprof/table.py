@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 from taupy.escaping import visible
 from taupy.pprof import cells, fitting, text
@@ -50,24 +51,17 @@ def _table(view: View, limit: int, paint: Painter | None, window: bool) -> Itera
         columns, positions = [columns[at] for at in kept], [positions[at] for at in kept]
         formats, headings = [formats[at] for at in kept], [headings[at] for at in kept]
         needed = [needed[at] for at in kept]
-    right = [
-        cells.stands_right(column, view, at) for column, at in zip(columns, positions, strict=True)
-    ]
     widths = [max(column.width, wide) for column, wide in zip(columns, needed, strict=True)]
     notes = list(view.notes)
-    longest = sum(widths) + len(widths) - 1
-    if limit and longest > limit:
-        kept, widths = fitting.fitted(columns, widths, needed, limit)
-        if left_out := [" ".join(headings[at]) for at in range(len(columns)) if at not in kept]:
+    fits = [fitting.Fit([*range(len(columns))], widths)]
+    if limit and sum(widths) + len(widths) - 1 > limit:
+        fits = fitting.fitted(columns, widths, needed, limit)
+        shown = {at for fit in fits for at in fit.kept}
+        if left_out := [" ".join(headings[at]) for at in range(len(columns)) if at not in shown]:
             where, instead = ("in this narrow window", "--csv") if window else ("here", "--wide")
             notes.append(f"not shown {where}: {', '.join(left_out)} (use {instead})")
-        columns, positions = [columns[at] for at in kept], [positions[at] for at in kept]
-        formats, headings = [formats[at] for at in kept], [headings[at] for at in kept]
-        right = [right[at] for at in kept]
-        longest = sum(widths) + len(widths) - 1
-    height = max(map(len, headings), default=0)
-    headings = [[*lines, *[""] * (height - len(lines))] for lines in headings]
     wrap = limit if window else 0
+    longest = max(sum(fit.widths) + len(fit.widths) - 1 for fit in fits)
     rule = "-" * min(longest, wrap or RULE) + "\n"
     for warning in view.warnings:
         for line in _wrapped("note: " + visible(warning), wrap):
@@ -75,24 +69,62 @@ def _table(view: View, limit: int, paint: Painter | None, window: bool) -> Itera
     if view.title:
         for line in _wrapped(visible(view.title), wrap, breaks_words=True):
             yield _painted(line, "bold cyan", paint) + "\n"
-    yield rule
-    share = next((at for at, column in enumerate(columns) if column.kind == "percent"), None)
-    styles = [""] * len(view.rows)
-    if paint is not None and share is not None:
-        styles = [_heat(row[positions[share]]) for row in view.rows]
-    shown = (
-        [formats[at](row[position]) for at, position in enumerate(positions)] for row in view.rows
-    )
-    if paint is not None and len(view.rows) <= SMALL:
-        from taupy.pprof import rich_table
-
-        drawn = rich_table.lines(headings, zip(shown, styles, strict=True), widths, right)
-        yield from itertools.islice(drawn, height)
+    for fit in fits:
+        part = _Part(
+            view,
+            [columns[at] for at in fit.kept],
+            [positions[at] for at in fit.kept],
+            [headings[at] for at in fit.kept],
+            fit.widths,
+        )
         yield rule
-        for line, row in zip(drawn, view.rows, strict=True):
-            yield line
-            yield from _below(row, below, limit)
-    else:
+        yield from part.lines(below, rule, limit, paint, window)
+    if notes:
+        yield rule
+    for note in notes:
+        for line in _wrapped("note: " + visible(note), wrap):
+            yield _painted(line, "yellow", paint) + "\n"
+
+
+class _Part(NamedTuple):
+    """A table, or a part of it that has some of its sides."""
+
+    view: View
+    columns: Sequence[Column]
+    positions: Sequence[int]
+    headings: Sequence[Sequence[str]]
+    widths: Sequence[int]
+
+    def lines(
+        self, below: Sequence[int], rule: str, limit: int, paint: Painter | None, window: bool
+    ) -> Iterator[str]:
+        """Headings and rows; below a row the sentences in these positions."""
+        view, columns, positions, headings, widths = self
+        formats = [cells.FORMATS[column.kind] for column in columns]
+        right = [
+            cells.stands_right(column, view, at)
+            for column, at in zip(columns, positions, strict=True)
+        ]
+        height = max(map(len, headings), default=0)
+        headings = [[*lines, *[""] * (height - len(lines))] for lines in headings]
+        share = next((at for at, column in enumerate(columns) if column.kind == "percent"), None)
+        styles = [""] * len(view.rows)
+        if paint is not None and share is not None:
+            styles = [_heat(row[positions[share]]) for row in view.rows]
+        shown = (
+            [formats[at](row[position]) for at, position in enumerate(positions)]
+            for row in view.rows
+        )
+        if paint is not None and len(view.rows) <= SMALL:
+            from taupy.pprof import rich_table
+
+            drawn = rich_table.lines(headings, zip(shown, styles, strict=True), widths, right)
+            yield from itertools.islice(drawn, height)
+            yield rule
+            for line, row in zip(drawn, view.rows, strict=True):
+                yield line
+                yield from _below(row, below, limit)
+            return
         for above in zip(*headings, strict=True):
             yield _painted(_row(above, widths, right, limit), "bold", paint) + "\n"
         yield rule
@@ -101,11 +133,6 @@ def _table(view: View, limit: int, paint: Painter | None, window: bool) -> Itera
             for on_line in _on_lines(cells_of_row, columns, widths) if wraps else [cells_of_row]:
                 yield _painted(_row(on_line, widths, right, limit), style, paint) + "\n"
             yield from _below(row, below, limit)
-    if notes:
-        yield rule
-    for note in notes:
-        for line in _wrapped("note: " + visible(note), wrap):
-            yield _painted(line, "yellow", paint) + "\n"
 
 
 def _needed(

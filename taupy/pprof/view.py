@@ -48,8 +48,10 @@ class Column:
             JSON only (information that text has in the title).
         width: minimum width in text.
         spare: dropped first if the window is too narrow.
-        says_empty: people see it even if it is empty in all rows, since that is an answer, as it is
-            of one side of a comparison. So they do columns of "any" kind; others only with values.
+        says_empty: people see it even if it is empty in all rows, since that is an answer. So they
+            do columns of "any" kind and sides; others only with values.
+        side: one of those that the table compares. All are shown, even if empty: in a narrow window
+            the table has parts.
         sentence: a reason or conclusion, which is wrapped, never cut: in a window too narrow for
             the table, below its row.
     """
@@ -61,6 +63,7 @@ class Column:
     width: int = 0
     spare: bool = False
     says_empty: bool = False
+    side: bool = False
     sentence: bool = False
 
 

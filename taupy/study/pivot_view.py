@@ -31,7 +31,7 @@ def view(answer: PivotTable) -> View:
     columns = [Column(_plain(name), "text", heading(name), "machines") for name in layout.rows]
     columns += [Column(f"{_plain(name)}_", "text", heading(name), "people") for name in layout.rows]
     columns += [
-        Column(_spelled(label), kind, _heading(label), says_empty=True) for label in table.columns
+        Column(_spelled(label), kind, _heading(label), side=True) for label in table.columns
     ]
     rows: list[list[Cell]] = []
     above: Labels = ()

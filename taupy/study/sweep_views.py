@@ -211,7 +211,7 @@ def _side_by_side(
     columns = [
         *([_columns(sweep)["series"]] if several else []),
         *(
-            Column(value, _kind(sweep), f"{sweep.over}\n{value}", says_empty=True)
+            Column(value, _kind(sweep), f"{sweep.over}\n{value}", side=True)
             for value in sweep.values
         ),
         *scaled.values(),

@@ -3,13 +3,15 @@ widths."""
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from taupy.commands import COMMANDS, main
 from taupy.pprof import table, terminal
 from taupy.pprof.fitting import fitted
 from taupy.pprof.text import width
-from taupy.pprof.view import Column
+from taupy.pprof.view import Column, View
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.writer import add_profile
 from tests.builders import gpu_profile, small_profile
@@ -144,4 +146,60 @@ def test_every_command_shows_its_tables_here_or_has_none():
 
 def test_a_spare_column_of_numbers_is_left_out_once():
     numbers = [Column("time", "int"), Column("calls", "int"), Column("flop", "int", spare=True)]
-    assert fitted([Column("name"), *numbers], [20] * 4, [20] * 4, 30).kept == [0, 1]
+    assert fitted([Column("name"), *numbers], [20] * 4, [20] * 4, 30)[0].kept == [0, 1]
+
+
+def _values(sides, kind):
+    """A table of so many sides, with a long name and a column that matters less."""
+    columns = [
+        Column("name"),
+        *(Column(f"side{at}", kind, f"S{at}", side=True) for at in range(sides)),
+        Column("calls", "int", "Calls"),
+    ]
+    values = [f"{'long text ' * 4}{at}!" if kind == "text" else 10**6 + at for at in range(sides)]
+    rows = [[f"routine_{row} [{{{'folder/' * 9}file.py}}{{1}}]", *values, row] for row in (1, 2)]
+    return View("COMPARED", columns, rows)
+
+
+@pytest.mark.parametrize("window", [True, False], ids=["window", "pipe"])
+@pytest.mark.parametrize("sides", [2, 3, 7, 8, 26])
+@pytest.mark.parametrize("kind", ["int", "text"])
+@pytest.mark.parametrize("limit", [40, 80, 200])
+def test_each_side_is_shown_whatever_the_window(kind, sides, window, limit):
+    """In as many parts as that takes, each with the names; what is left out is no side."""
+    shown = "".join(table.lines([_values(sides, kind)], limit, None, window)).split("\n")
+    assert max(map(width, (line for line in shown if not line.startswith("note")))) <= limit
+    heads = [line.split() for line in shown if re.match(r"name\b", line)]
+    assert [name for head in heads for name in head if name[0] == "S"] == [
+        f"S{at}" for at in range(sides)
+    ]
+    for row in (1, 2):
+        mine = [line for line in shown if line.startswith("rou")][row - 1 :: 2]
+        assert len(mine) == len(heads)
+        if kind == "int":
+            text = " ".join(mine)
+            assert all(f" {10**6 + at}" in text for at in range(sides))
+
+
+def test_names_are_not_cut_short_to_keep_all_sides_in_one_part():
+    shown = "".join(table.lines([_values(8, "int")], 80, None)).split("\n")
+    rows = [line for line in shown if line.startswith("rou")]
+    assert len(rows) == 4  # of two parts
+    assert all(len(line.partition(" 1000")[0].rstrip()) >= 24 for line in rows)
+
+
+@pytest.mark.parametrize("columns", [80, 0], ids=["80", "pipe"])
+def test_a_comparison_of_seven_trials_shows_the_values_of_all(
+    tmp_path, monkeypatch, capsys, columns
+):
+    monkeypatch.setenv("TAUPY_STATE_DIR", str(tmp_path / "state"))
+    monkeypatch.setenv("TAUPY_DB", str(tmp_path / "t.db"))
+    with ProfileDB.open(tmp_path / "t.db", create=True) as db:
+        for number in range(1, 8):
+            add_profile(db, small_profile(number))
+    if columns:
+        monkeypatch.setattr(terminal, "terminal_width", lambda stream: columns)
+    assert main(["compare", *map(str, range(1, 8))]) == 0
+    rows = capsys.readouterr().out.split("ROUTINES")[1].splitlines()
+    heads = [set(line.split()) for line in rows if line.endswith("Name")]
+    assert set("ABCDEFG") <= set().union(*heads)
