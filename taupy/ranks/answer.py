@@ -78,13 +78,10 @@ def views(db: ProfileDB, trial: int, options: Options) -> list[View]:
     return [replace(view, notes=[*view.notes, *_others(attempts)]).first(options.limit)]
 
 
-def conclusions(db: ProfileDB, trial: int) -> Sequence[str]:
-    """What the answer notes about a job; () if it has none."""
+def of_job(db: ProfileDB, trial: int) -> View | None:
+    """The ranks of a job, with what is concluded about it in the notes; None if it has none."""
     job, _ = reading.read_ranks(db, trial)
-    if job.matched:
-        return _ranks_view(job, Causes(db, trial, job)).notes
-    work = work_of_ranks(db, trial)
-    return () if work is None else work.notes
+    return _ranks_view(job, Causes(db, trial, job)) if job.matched else work_of_ranks(db, trial)
 
 
 def _others(attempts: reading.Attempts) -> list[str]:

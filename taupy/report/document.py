@@ -54,6 +54,19 @@ def document(report: Report) -> dict[str, Any]:
         "gpu_times": [{"why": why, "what": what} for why, what in report.gpu_times],
         "autotuning": report.autotuning,
         "ranks": list(report.ranks),
+        "lanes": [
+            {
+                "title": of.title,
+                "name": lane.name,
+                "time_ns": lane.ns,
+                "bands": [
+                    {"kind": band.kind, "name": band.name, "time_ns": band.ns}
+                    for band in lane.bands
+                ],
+            }
+            for of in report.lanes
+            for lane in of.lanes
+        ],
         "places": [place for group in report.places for place in _places(group)],
         "packages": [
             {

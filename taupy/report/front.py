@@ -22,6 +22,7 @@ from taupy.profiledb import query
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.source_texts import Source
 from taupy.profiledb.steps import steps_of
+from taupy.report.lanes import Lanes
 from taupy.report.report import Report
 from taupy.report.strip import kind_of_phase
 from taupy.units import count, duration, percent, several, size
@@ -35,6 +36,9 @@ MOST_CALLEES = 8
 
 MOST_EVIDENCE = 3
 """Tables of evidence of a finding, and rows of each; `taupy report --json` has all."""
+
+MOST_LANES = 16
+"""Bars of each group of ranks, processes or threads."""
 
 LEAST_SHARE = 0.001
 """Callees with less than this share of their caller's time are left out."""
@@ -61,11 +65,32 @@ def overview(db: ProfileDB, report: Report, code: OwnCode, unmeasured_paths: int
             if line
         ],
         "ranks": [visible(line) for line in report.ranks],
+        "lanes": [_lanes(of) for of in report.lanes],
         "steps": _steps(series, query.begun_ns(db, report.trial.id)),
         "memory": _memory(db, report.trial.id),
         "health": [visible(line) for line in _problems(report, unmeasured_paths)],
         "unmeasured": [visible(line) for line in report.unmeasured],
         "silent": [visible(f"{rule.kind}: {rule.reason}") for rule in report.judgement.abstentions],
+    }
+
+
+def _lanes(of: Lanes) -> dict[str, Any]:
+    """The ranks, processes or threads that do most; the others are in `taupy report --json`."""
+    shown = sorted(of.lanes, key=lambda lane: lane.waits_ns - lane.ns)[:MOST_LANES]
+    return {
+        "title": of.title,
+        "more": len(of.lanes) - len(shown),
+        "lanes": [
+            {
+                "name": visible(lane.name),
+                "bands": [
+                    {"kind": band.kind, "name": band.name, "ns": round(band.ns)}
+                    for band in lane.bands
+                ],
+            }
+            for lane in of.lanes
+            if lane in shown
+        ],
     }
 
 

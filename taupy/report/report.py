@@ -13,6 +13,7 @@ from taupy.analysis.findings import Judgement, judged
 from taupy.analysis.findings.health import remarks
 from taupy.analysis.findings.trial import Trial
 from taupy.analysis.gpu_conclusion import sentences
+from taupy.analysis.places import Tree
 from taupy.answers import places
 from taupy.answers.answer import module
 from taupy.answers.places import GroupPlaces
@@ -24,9 +25,12 @@ from taupy.model.rows import ThreadRow, TrialRow
 from taupy.model.sampled import STATES
 from taupy.model.thread_groups import MAIN
 from taupy.network import phase_sums
-from taupy.profiledb import gpu_query
+from taupy.pprof.view import View
+from taupy.profiledb import gpu_query, query
 from taupy.profiledb.database import ProfileDB
+from taupy.profiledb.sources import timer_paths
 from taupy.report.evidence import trial_of
+from taupy.report.lanes import Lanes, lanes
 from taupy.report.strip import Band, strip
 from taupy.units import duration, several
 
@@ -52,6 +56,7 @@ class Report:
         steps: number of training steps; 0 if none are known.
         places: where the time went in the program's own code.
         ranks: of a job of several, which one the others waited for and why; as `taupy ranks` says.
+        lanes: what each rank, worker process and further thread did.
         selector: how commands name the trial.
         database: what commands need to find it, such as ` --db FILE`; "" for the default one.
         cpu_ns: CPU time of the host's threads; None if it was not measured.
@@ -81,6 +86,7 @@ class Report:
     judgement: Judgement
     places: Sequence[GroupPlaces] = ()
     ranks: Sequence[str] = ()
+    lanes: Sequence[Lanes] = ()
     selector: str = ""
     database: str = ""
     cpu_ns: float | None = None
@@ -149,9 +155,12 @@ def report(db: ProfileDB, trial: TrialRow, selector: str = "", database: str = "
     threads = of_findings.calls.threads
     first = min(threads, default=None)
     kinds, steps = _phases(of_findings, first)
-    groups = places.of_table(db, trial.id, of_findings.calls.table, of_findings.calls.parent)
+    calls = of_findings.calls
+    groups = places.of_table(db, trial.id, calls.table, calls.parent)
     with_c = of_findings.metadata.get("taupy.option.c_calls") == "True"
     gpu_ns, gpu_busy_ns = _gpu_ns(of_findings)
+    of_ranks = _ranks(db, trial.id, of_findings.nodes)
+    tree, facts = Tree.of(calls.table, calls.parent), query.node_facts(db, trial.id)
     return Report(
         trial,
         command=command_line.program(of_findings.metadata.get("Command Line", "")),
@@ -165,7 +174,8 @@ def report(db: ProfileDB, trial: TrialRow, selector: str = "", database: str = "
         steps=steps,
         judgement=judged(of_findings),
         places=groups,
-        ranks=_ranks(db, trial.id, of_findings.nodes),
+        ranks=() if of_ranks is None else of_ranks.notes,
+        lanes=lanes(tree, facts, timer_paths(db, trial.id), of_ranks, with_c=with_c),
         selector=selector,
         database=database,
         cpu_ns=sum(of_findings.cpu_ns.values()) if of_findings.cpu_ns else None,
@@ -239,12 +249,12 @@ def _gpu_times(trial: Trial) -> list[tuple[str, str]]:
     ]
 
 
-def _ranks(db: ProfileDB, trial: int, facts: Mapping[int, Mapping[str, str]]) -> Sequence[str]:
-    """What `taupy ranks` concludes about a job of several ranks."""
+def _ranks(db: ProfileDB, trial: int, facts: Mapping[int, Mapping[str, str]]) -> View | None:
+    """What `taupy ranks` says about a job of several ranks."""
     if sum(is_rank(node, mine) for node, mine in facts.items()) < 2:
-        return ()
-    conclusions: Sequence[str] = module("ranks").conclusions(db, trial)
-    return conclusions
+        return None
+    of_job: View | None = module("ranks").of_job(db, trial)
+    return of_job
 
 
 def _phases(trial: Trial, thread: ThreadRow | None) -> tuple[tuple[Phase, ...], int]:

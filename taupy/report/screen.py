@@ -18,6 +18,7 @@ from taupy.model.finding import Finding, Severity
 from taupy.model.rows import TimerRow
 from taupy.model.thread_groups import MAIN
 from taupy.pprof.table import Painter
+from taupy.report.lanes import RANKS, Lane, Lanes
 from taupy.report.report import Report
 from taupy.report.strip import NO_TRAINING, Band
 from taupy.units import count, duration, several, size
@@ -54,6 +55,8 @@ _MOSTLY = 0.5
 _LEAST_LEGEND = 0.0005
 _LEAST_OVERLAP = 0.01
 """Share of the work of GPUs that overlaps, from which on their busy time is said."""
+_BESIDE_BAR = 28
+"""Columns of a bar's line besides the bar and the name: `1.33 s, waits 120 ms`."""
 _WAITING = 2
 _CALLEES = 3
 
@@ -70,6 +73,8 @@ class _Detail(NamedTuple):
         spaced: whether lines are empty between the parts.
         main: own places of the main thread.
         least: share of its threads' time from which on a main place is shown.
+        lanes: bars of each group of ranks, worker processes and further threads; of none, their
+            seconds stand in a line.
     """
 
     callees: int = 5
@@ -80,6 +85,7 @@ class _Detail(NamedTuple):
     spaced: bool = True
     main: int = places.FIRST
     least: float = _LEAST
+    lanes: int = 4
 
 
 _DETAILS = (
@@ -92,15 +98,17 @@ _DETAILS = (
     _Detail(1, 1, 1, notes=1),
     _Detail(1, 1, 1, notes=1, spaced=False),
     _Detail(0, 1, 1, notes=1, spaced=False),
-    _Detail(0, 0, 1, notes=1, spaced=False),
-    _Detail(0, 0, 1, notes=1, spaced=False, least=_SMALL),
-    _Detail(0, 0, 1, advice=False, notes=1, spaced=False, least=_SMALL),
-    _Detail(0, 0, 1, advice=False, notes=1, spaced=False, main=3, least=_SMALL),
-    _Detail(0, 0, 0, advice=False, notes=1, spaced=False, least=_SMALL),
-    _Detail(0, 0, 0, advice=False, notes=0, spaced=False, least=_SMALL),
+    _Detail(0, 1, 1, notes=1, spaced=False, lanes=2),
+    _Detail(0, 1, 1, notes=1, spaced=False, lanes=0),
+    _Detail(0, 0, 1, notes=1, spaced=False, lanes=0),
+    _Detail(0, 0, 1, notes=1, spaced=False, least=_SMALL, lanes=0),
+    _Detail(0, 0, 1, advice=False, notes=1, spaced=False, least=_SMALL, lanes=0),
+    _Detail(0, 0, 1, advice=False, notes=1, spaced=False, main=3, least=_SMALL, lanes=0),
+    _Detail(0, 0, 0, advice=False, notes=1, spaced=False, least=_SMALL, lanes=0),
+    _Detail(0, 0, 0, advice=False, notes=0, spaced=False, least=_SMALL, lanes=0),
 )
 """From the most to the least."""
-_ALL = _Detail(1 << 30, 1 << 30, notes=1 << 30)
+_ALL = _Detail(1 << 30, 1 << 30, notes=1 << 30, lanes=1 << 30)
 
 
 def text(report: Report, width: int = WIDTH, height: int = HEIGHT, *, verbose: bool = False) -> str:
@@ -149,7 +157,6 @@ class _Screen:
         yield from self._gpus()
         yield from self._strip()
         yield from self._places()
-        yield from self._ranks()
         yield from self._findings()
         yield from self._measured()
         yield from self._next()
@@ -240,6 +247,7 @@ class _Screen:
     # --- places ------------------------------------------------------------------
 
     def _places(self) -> Iterator[str]:
+        lanes_of = {of.group: of for of in self.report.lanes}
         groups = [group for group in self.report.places if _is_shown(group)]
         for group in groups:
             if group.group == MAIN:
@@ -253,8 +261,14 @@ class _Screen:
                 large = [place for place in rows if place.share >= self.detail.least]
                 yield from self._rows(large or rows[:1], self.detail.callees)
                 yield from self._packages(group)
-            elif self.detail.others:
-                yield from self._wrapped(f"in {group.title}, beside the main thread:", "", "  ")
+                continue
+            if of := lanes_of.get(group.group):
+                yield from self._lanes(of)
+            if group.group == "other ranks":
+                yield from self._ranks()
+            if self.detail.others:
+                if of is None or group.group == "other ranks" or group.threads > 1:
+                    yield from self._wrapped(f"in {group.title}:", "", "  ")
                 shown = _first(group, self.detail.others)
                 yield from self._rows(shown, self.detail.callees)
 
@@ -304,6 +318,50 @@ class _Screen:
             yield f"by package:  {lines[0]}"
             if self.verbose:
                 yield from (f"             {line}" for line in lines[1:])
+
+    def _lanes(self, of: Lanes) -> Iterator[str]:
+        """A bar for each; if there is no room for bars, only the times."""
+        whole = max((lane.ns for lane in of.lanes), default=0) or 1
+        kinds = {
+            band.kind: f"{_GLYPHS[band.kind]} {band.name}"
+            for lane in of.lanes
+            for band in lane.bands
+            if band.ns >= _LEAST * whole
+        }
+        beside = "" if of.title == RANKS else " beside the main thread"
+        title = f"{of.title}{beside}"
+        most = self.detail.lanes
+        if not most or self.width < _NARROW:
+            times = [
+                f"{visible(lane.name)} {duration(lane.ns - lane.waits_ns)}" for lane in of.lanes
+            ]
+            line = ", ".join(times)
+            apart = ", without waiting" if any(lane.waits_ns for lane in of.lanes) else ""
+            if len(f"{title}{apart}: {line}") > self.width:
+                line = f"{len(times)}, {_from_to(of.lanes)} each"
+            yield from self._wrapped(f"{title}{apart}: {line}", "", "  ")
+            return
+        yield from self._space()
+        yield from _joined([title, *kinds.values()], "  ", self.width)
+        shown = [*of.lanes]
+        if len(shown) > most:
+            # Those that work longest, and the one that does least: in the order of their numbers.
+            by_work = sorted(shown, key=lambda lane: lane.waits_ns - lane.ns)
+            chosen = [*by_work[: most - 1], by_work[-1]]
+            shown = [lane for lane in shown if lane in chosen]
+        wide = max(len(_shortened(visible(lane.name), _WHERE)) for lane in shown)
+        room = self.width - wide - _BESIDE_BAR
+        for lane in shown:
+            bands = [band for band in lane.bands if band.ns > 0]
+            cells = _cells([band.ns for band in bands], round(room * lane.ns / whole) or 1)
+            bar = "".join(_GLYPHS[band.kind] * n for band, n in zip(bands, cells, strict=True))
+            words = duration(lane.ns - lane.waits_ns)
+            if lane.waits_ns >= _LEAST * whole:
+                words += f", waits {duration(lane.waits_ns)}"
+            name = _shortened(visible(lane.name), _WHERE)
+            yield f"  {name:<{wide}}  {bar:<{room}}  {words}".rstrip()
+        if left := [lane for lane in of.lanes if lane not in shown]:
+            yield from self._wrapped(f"and {len(left)} more: {_from_to(left)}", "  ")
 
     def _ranks(self) -> Iterator[str]:
         """What the ranks say; which rank was waited for, and why, if there is little room."""
@@ -414,6 +472,13 @@ def saved(finding: Finding) -> str:
     if not finding.saved_ns:
         return size(finding.saved_bytes)
     return f"up to {duration(finding.saved_ns)}, {percent(finding.saved_share)}"
+
+
+def _from_to(lanes: Sequence[Lane]) -> str:
+    """What they do besides waiting, from the least to the most."""
+    times = sorted(lane.ns - lane.waits_ns for lane in lanes)
+    first, last = duration(times[0]), duration(times[-1])
+    return first if first == last else f"{first} to {last}"
 
 
 def _is_shown(group: GroupPlaces) -> bool:

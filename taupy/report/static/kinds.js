@@ -41,14 +41,14 @@ export function hatched(context, colors) {
 
 const SAME = [["layer", "forward"], ["rest", "exit"]]; // kinds of one colour
 
-/** The colours that occur, with their words. */
-export function legend(kinds) {
+/** The colours that occur, with their words. @param words kind -> another word for it */
+export function legend(kinds, words = new Map()) {
   const list = element("div", undefined, { class: "legend" });
   for (const kind of Object.keys(KINDS).filter((each) => kinds.has(each))) {
     const same = SAME.find((pair) => pair.includes(kind))?.filter((each) => kinds.has(each)) ?? [kind];
     if (same[0] !== kind) continue;
     const item = element("span");
-    item.append(element("i", undefined, { class: `k-${kind}` }), same.map((each) => KINDS[each]).join(", "));
+    item.append(element("i", undefined, { class: `k-${kind}` }), same.map((each) => words.get(each) ?? KINDS[each]).join(", "));
     list.append(item);
   }
   return list;

@@ -37,7 +37,7 @@ export function overview(data, go) {
   const columns = element("div", undefined, { class: "columns" });
   const [left, right] = [element("div"), element("div")];
   if (data.gpu.length) left.append(noted("Why the GPU did not compute", data.gpu));
-  left.append(places(data, go));
+  left.append(places(data, go), ...data.lanes.map((of) => lanes(of, of.title === "Ranks" ? data.ranks : [])));
   right.append(findings(data));
   if (data.steps) right.append(...steps(data.steps));
   if (data.memory) right.append(memory(data));
@@ -190,6 +190,30 @@ function apartRow(each, largest, whole) {
   return row;
 }
 
+/** A bar for each rank, process or thread of a group, and what is said about them. */
+function lanes({ title, lanes: all, more }, notes) {
+  const section = element("section");
+  section.append(titled(title, title === "Ranks" ? "" : "beside the main thread, at the same time"));
+  const sum = (bands) => bands.reduce((whole, { ns }) => whole + ns, 0);
+  const whole = Math.max(...all.map(({ bands }) => sum(bands)), 1);
+  const list = element("div", undefined, { class: "lanes" });
+  const words = new Map();
+  for (const { name, bands } of all) {
+    const parts = Object.fromEntries(bands.map(({ kind, ns }) => [kind, ns]));
+    for (const band of bands) if (band.ns >= LEAST * whole) words.set(band.kind, band.name);
+    const waits = parts.wait >= LEAST * whole ? `, waits ${duration(parts.wait)}` : "";
+    const made = element("b", duration(sum(bands) - (parts.wait ?? 0)), { class: "num" });
+    const said = bands.map((band) => `${band.name} ${duration(band.ns)}`).join(", ");
+    const row = element("div", undefined, { title: said });
+    row.append(element("span", name, { class: "name" }), bar(parts, whole), made, element("small", waits.replace(/^, /, "")));
+    list.append(row);
+  }
+  section.append(list, legend(new Set(words.keys()), words));
+  if (more) section.append(element("p", `and ${more} more, which do less`, { class: "soft small" }));
+  section.append(...notes.map((line) => element("p", plain(line))));
+  return section;
+}
+
 // --- findings ---
 
 function findings(data) {
@@ -198,7 +222,7 @@ function findings(data) {
   section.append(titled("Findings", number ? `${number} · seconds are upper bounds` : ""));
   if (!number) section.append(element("p", "Nothing stands out among the faults that taupy recognises.", { class: "note" }));
   for (const each of data.findings) section.append(finding(each));
-  if (data.ranks.length) section.append(noted("What the ranks say", data.ranks));
+  if (data.ranks.length && !data.lanes.some(({ title }) => title === "Ranks")) section.append(noted("What the ranks say", data.ranks));
   return section;
 }
 

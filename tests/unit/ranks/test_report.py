@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 
 import pytest
 
+from taupy.answers.own_code import own_code
 from taupy.commands import main
 from taupy.model.profile import Timer
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.writer import add_profile
-from taupy.report import contents, screen
+from taupy.report import contents, document, front, screen
 from taupy.report.report import report
 from tests.builders import call, collectives, host, profile_of
 
@@ -115,3 +117,54 @@ def test_a_screen_with_little_room_says_who_was_waited_for_and_why(tmp_path):
 
 def test_one_process_has_no_ranks(said):
     assert "ranks" not in said(profile_of(host(call(RUN, 1, MS))), "report")
+
+
+def test_each_rank_has_a_bar(said):
+    text = said(job([100, 100, 300, 100]), "report", "-v")
+    assert "Ranks █ your code" in text
+    for rank in range(4):
+        assert re.search(rf"rank {rank} █+ 301 ms", text), text
+
+
+def test_in_a_full_screen_each_rank_has_its_seconds(tmp_path):
+    with ProfileDB.open(tmp_path / "t.db", create=True) as db:
+        add_profile(db, job([100, 100, 300, 100]))
+        shown = screen.text(report(db, db.latest()), height=10)
+    assert "Ranks: rank 0 301 ms, rank 1 301 ms, rank 2 301 ms, rank 3 301 ms\n" in shown
+
+
+def test_of_many_threads_those_that_do_most_and_least_have_a_bar(tmp_path):
+    """Worker processes and threads stand under headings of their own."""
+    worker = lambda ms: call(WORK, 1, ms * MS)  # noqa: E731
+    profile = profile_of(
+        host(call(".taupy application", 1, 0, [call(RUN, 1, 500 * MS)])),
+        *(host(call(".taupy application", 1, 0, [worker(100 * n)]), thread=n, name=f"pool-{n}")
+          for n in range(1, 8)),
+        host(call(".taupy application", 1, 0, [worker(50)]), node=3),
+    )  # fmt: skip
+    with ProfileDB.open(tmp_path / "t.db", create=True) as db:
+        add_profile(db, profile)
+        measured = report(db, db.latest())
+    shown = screen.text(measured, height=40)
+    assert re.search(
+        r"\nWorker processes beside the main thread  █ your code\n  process 3 .* 50.0 ms\n", shown
+    )
+    assert "\nOther threads beside the main thread  █ your code\n" in shown
+    assert re.findall(r"\n  pool-(\d)  ", shown) == ["1", "5", "6", "7"]
+    assert "and 3 more: 200 ms to 400 ms" in shown
+
+
+def test_screen_page_and_document_have_the_same_bars(tmp_path):
+    with ProfileDB.open(tmp_path / "t.db", create=True) as db:
+        add_profile(db, job([100, 100, 300, 100]))
+        measured = report(db, db.latest())
+        page = front.overview(db, measured, own_code(db, 1, measured.places), 0)["lanes"]
+    told = document.document(measured)["lanes"]
+    assert [(lane["name"], [(band["kind"], band["ns"]) for band in lane["bands"]])
+            for of in page for lane in of["lanes"]] == [
+        (lane["name"], [(band["kind"], round(band["time_ns"])) for band in lane["bands"]])
+        for lane in told
+    ]  # fmt: skip
+    assert [lane["name"] for lane in told] == [f"rank {rank}" for rank in range(4)]
+    shown = screen.text(measured, verbose=True)
+    assert all(f"  {lane['name']}  " in shown for lane in told)

@@ -1,0 +1,147 @@
+"""What each rank, worker process or further thread did: a bar each, on screens and pages.
+
+Their times overlap with those of the main thread, so that each group stands under a heading of its
+own. Of ranks whose collectives were matched, `taupy ranks` knows what each computed and for how
+long it waited for others; of all others the time is divided by kind, as the main thread's strip.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from taupy.analysis import places
+from taupy.analysis.places import Tree
+from taupy.answers.own_code import KINDS, kinds
+from taupy.answers.places import GroupPlaces
+from taupy.model.job import rank_of
+from taupy.model.rows import ThreadRow
+from taupy.model.thread_groups import MAIN, Group, groups_of
+from taupy.pprof.view import View
+from taupy.report.strip import Band
+
+RANKS = "Ranks"
+_TITLES: Mapping[Group, str] = {
+    "other ranks": RANKS,
+    "worker processes": "Worker processes",
+    "other threads": "Other threads",
+}
+_OF_RANKS: Mapping[str, tuple[str, str]] = {
+    "compute_ns": ("own", "computes"),
+    "data_ns": ("data", "fetches data"),
+    "compile_ns": ("layer", "compiles"),
+    "wait_ns": ("wait", "waits for other ranks"),
+    "transfer_ns": ("lib", "transfers"),
+    "rest_ns": ("rest", "rest of collectives"),
+}
+"""Columns of `taupy ranks` -> kind, by its colour, and what it is called."""
+
+
+class Lane(NamedTuple):
+    """One rank, process or thread.
+
+    Attributes:
+        bands: what it did, without what takes no time.
+    """
+
+    name: str
+    bands: Sequence[Band]
+
+    @property
+    def ns(self) -> float:
+        return sum(band.ns for band in self.bands)
+
+    @property
+    def waits_ns(self) -> float:
+        return sum(band.ns for band in self.bands if band.kind == "wait")
+
+
+class Lanes(NamedTuple):
+    """A group of them, in the order of their numbers.
+
+    Attributes:
+        title: such as "Ranks".
+        group: of the threads; that of the other ranks for all ranks.
+    """
+
+    title: str
+    group: Group
+    lanes: Sequence[Lane]
+
+
+def lanes(
+    tree: Tree,
+    facts: Mapping[int, Mapping[str, str]],
+    paths: Mapping[str, str | None],
+    of_ranks: View | None,
+    *,
+    with_c: bool,
+) -> list[Lanes]:
+    """Those of all groups beside the main thread that run code of the program.
+
+    Args:
+        facts: the metadata of each node.
+        paths: a timer's full name -> its source file as the interpreter knew it.
+        of_ranks: what `taupy ranks` shows of the job; None for no job of several ranks.
+        with_c: whether C functions were recorded. Otherwise they are in the program's own time.
+    """
+    groups = groups_of(tree.threads, facts)
+    if {*groups} <= {MAIN, "collectives"}:
+        return []
+    is_job = "other ranks" in groups
+    names = [str(at) for at in range(len(tree.threads))]
+    tally = places.tally(tree, names, paths)
+    of_thread = tally.places()
+    words = KINDS if with_c else {**KINDS, "own": "your code"}
+    made: dict[Group, list[Lane]] = {group: [] for group in _TITLES}
+    runs_own: set[Group] = set()
+    for at in sorted(range(len(names)), key=lambda at: tree.threads[at]):
+        thread, group = tree.threads[at], groups[at]
+        shown: Group = "other ranks" if group == MAIN and is_job else group
+        mine = of_thread.get(names[at])
+        if shown not in made or not mine:
+            continue
+        if any(place.kind == "own" for place in mine):
+            runs_own.add(group)
+        of_kinds = kinds([GroupPlaces(MAIN, 1, mine, tally.packages(names[at]))])
+        bands = [Band(kind, words[kind], ns) for kind, ns in of_kinds.items()]
+        made[shown].append(Lane(_name(thread, shown, facts), bands))
+    ranks = _ranks(of_ranks)
+    if ranks and "other ranks" in runs_own:
+        made["other ranks"] = ranks
+    return [
+        Lanes(title, group, made[group])
+        for group, title in _TITLES.items()
+        if made[group] and group in runs_own
+    ]
+
+
+def _name(thread: ThreadRow, group: Group, facts: Mapping[int, Mapping[str, str]]) -> str:
+    if group == "other ranks":
+        rank, attempt = rank_of(thread.node, facts.get(thread.node, {}))
+        return f"rank {rank}" + (f", attempt {attempt}" if attempt > 1 else "")
+    if group == "worker processes":
+        return f"process {thread.node}"
+    process = f" of process {thread.node}" if thread.node else ""
+    return f"{thread.name or f'thread {thread.thread}'}{process}"
+
+
+def _ranks(view: View | None) -> list[Lane]:
+    """The bars of ranks whose steps and collectives are known."""
+    if view is None:
+        return []
+    names = [column.name for column in view.columns]
+    made = []
+    for row in view.rows:
+        cells = dict(zip(names, row, strict=True))
+        rank = cells["rank"]
+        assert isinstance(rank, int)
+        if cells.get("compute_ns") is None:
+            return []
+        bands = [
+            Band(kind, word, float(ns))
+            for name, (kind, word) in _OF_RANKS.items()
+            if isinstance(ns := cells[name], int | float) and ns > 0
+        ]
+        made.append(Lane(f"rank {rank}", bands))
+    return made
