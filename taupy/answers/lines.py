@@ -280,19 +280,26 @@ def views(db: ProfileDB, trial: int, options: Options) -> list[View]:
     lines = Lines.of_trial(db, trial, facts)
     if not lines.rows:
         raise Nothing(f"trial {trial} has no times of lines: {_why(db, trial)}")
-    whole = _whole(db, trial, facts)
-    limit = options.limit
-    if limit is None and not options.whole:
-        limit = FIRST
     exact = not db.trial(trial).is_sampled
-    tables = [
-        _view(lines, group, rows, whole.get(group, 0), options.detail, limit, exact)
-        for group, rows in lines.by_group.items()
-    ]
-    shown = [view for view in tables if view.rows]
+    shown = tables(lines, _whole(db, trial, facts), options, exact)
     if not shown:
         raise Nothing(f"no line of trial {trial} was seen {LEAST_LOOKS} times: it ran too briefly")
     return shown
+
+
+def tables(lines: Lines, whole: Mapping[Group, float], options: Options, exact: bool) -> list[View]:
+    """One table for each group of threads with lines that were seen often enough.
+
+    Args:
+        whole: the time of each group [ns].
+        exact: whether the times of routines are exact.
+    """
+    limit = FIRST if options.limit is None and not options.whole else options.limit
+    views = [
+        _view(lines, group, rows, whole.get(group, 0), options.detail, limit, exact)
+        for group, rows in lines.by_group.items()
+    ]
+    return [view for view in views if view.rows]
 
 
 def _why(db: ProfileDB, trial: int) -> str:

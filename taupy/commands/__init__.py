@@ -22,7 +22,7 @@ if TYPE_CHECKING:  # importing delays the program that `taupy run` starts
 GROUPS = {
     "Measure": {
         "run": "run a program and store its profile as a trial",
-        "top": "runs that are under way: processes, routines, layers",
+        "top": "runs under way, or any Python process: routines, lines",
         "attach": "look at a Python program that runs already, from outside",
         "dump": "where each thread of a running Python program is, once",
         "setup": "build what PyTorch needs to be measured in full, once",

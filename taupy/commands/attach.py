@@ -1,6 +1,6 @@
 """Look at a Python program that runs already, from outside, and keep what was seen as a trial.
 
-    taupy attach 4711                 until it ends, or Ctrl-C
+    taupy attach 4711                 until it ends, or Ctrl-C, or SIGTERM
     taupy attach 4711 --for 10s
 
 The program is not stopped, and nothing is written or called in it. A hundred times a second, it is
@@ -20,13 +20,13 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from taupy.commands import bar, options
 from taupy.commands.messages import say
 from taupy.errors import TaupyError, UsageError
-from taupy.model.processes import contents
-from taupy.model.progress import Progress
+from taupy.model.processes import contents, process_start
+from taupy.model.progress import SILENT, Progress
 from taupy.state.places import DEFAULT_DATABASE
 from taupy.units import several
 from taupy.watch.foreign import Interpreter, Unreadable
@@ -34,14 +34,32 @@ from taupy.watch.foreign import Interpreter, Unreadable
 if TYPE_CHECKING:
     from taupy.formats.attached import Looks
     from taupy.model.profile import Profile
-    from taupy.watch.foreign import ForeignThread
+    from taupy.watch.foreign import ForeignThread, Frame
 
-_HZ = 100
-_HZ_AT_MOST = 1000
+
+class Counts(Protocol):
+    """What looks are counted in: `formats.attached.Looks`."""
+
+    looks: int
+    torn: int
+
+    def add(
+        self, pid: int, native_id: int, name: str, state: int, frames: list[Frame], took_ns: int
+    ) -> None: ...
+
+
+HZ = 100
+HZ_AT_MOST = 1000
+_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _AGAIN_S = 0.25
 """After so long, new threads and processes are looked for."""
 _TORN_AT_FIRST = 100
 """If so many looks made no sense, and none did, the process cannot be read."""
+_TRIES = 8
+"""So often, the Python of a process is searched for."""
+_THREADS_A_TICK = 32
+_REST = 4
+"""A round of looks is followed by a pause of at least so many times its length."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -54,7 +72,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="look for so long: 10s, 5m, 2h (default: until it ends, or Ctrl-C)",
     )
     parser.add_argument(
-        "--rate", type=int, default=_HZ, metavar="N", help="looks a second (default: %(default)s)"
+        "--rate", type=int, default=HZ, metavar="N", help="looks a second (default: %(default)s)"
     )
     where = parser.add_argument_group("where to store the trial")
     where.add_argument("--application", "--app", metavar="NAME", help="default: the script's name")
@@ -65,31 +83,34 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    if not 1 <= args.rate <= _HZ_AT_MOST:
-        raise UsageError(f"--rate takes 1 to {_HZ_AT_MOST} looks a second, got {args.rate}")
+    if not 1 <= args.rate <= HZ_AT_MOST:
+        raise UsageError(f"--rate takes 1 to {HZ_AT_MOST} looks a second, got {args.rate}")
     from taupy.formats.attached import Looks
 
     database, _ = options.file_and_store(args)
     looks = Looks()
     began_at, began = time.time(), time.monotonic_ns()
-    with _ended_by_ctrl_c() as ended:
-        with bar.shown() as progress:
+    with ended_by_signals() as ended:
+        with bar.shown() as progress, Watch(args.pid, looks) as watch:
             progress.begin(f"looking at process {args.pid}, until Ctrl-C", unit="looks")
-            look_at(args.pid, looks, args.seconds, args.rate, ended, progress)
+            watch.go_on(args.seconds, args.rate, ended, progress)
         return _keep(args, looks, database, began_at, time.monotonic_ns() - began)
 
 
 @contextmanager
-def _ended_by_ctrl_c() -> Iterator[threading.Event]:
-    """Set by Ctrl-C, which raises nothing: what was seen is stored, however often it is pressed."""
+def ended_by_signals() -> Iterator[threading.Event]:
+    """Set by Ctrl-C, SIGTERM and the end of the terminal, which raise nothing: what was seen is
+    stored, however often they come."""
     ended = threading.Event()
-    before = signal.getsignal(signal.SIGINT)
-    if before is not signal.SIG_IGN:
-        signal.signal(signal.SIGINT, lambda *_: ended.set())
+    before = {number: signal.getsignal(number) for number in _ENDING}
+    for number, handler in before.items():
+        if handler is not signal.SIG_IGN:
+            signal.signal(number, lambda *_: ended.set())
     try:
         yield ended
     finally:
-        signal.signal(signal.SIGINT, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _keep(
@@ -131,41 +152,115 @@ def _store(profile: Profile, database: str) -> None:
     say(f"next: taupy report {trial.id}{where}")
 
 
-class _Watch:
-    """The looks at a process and at those that it started."""
+class Watch:
+    """The looks at a process and those that it started.
 
-    def __init__(self, pid: int, looks: Looks) -> None:
+    Args:
+        looks: where they are counted.
+
+    Raises:
+        Unreadable: the process cannot be looked at.
+    """
+
+    def __init__(self, pid: int, looks: Counts) -> None:
         self.pid, self.looks = pid, looks
         self.processes = {pid: Interpreter(pid)}
-        self.threads: dict[tuple[int, int], _Seen] = {}
-        self.refused: set[int] = set()
+        self.threads: dict[tuple[int, int], _Seen] = {}  # the one looked at longest ago first
+        self.tries: dict[tuple[int, int], int] = {}  # to find the Python of a process, by its start
+        self.searched_at = 0.0
+
+    def __enter__(self) -> Watch:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for interpreter in self.processes.values():
+            interpreter.close()
+
+    def go_on(
+        self,
+        seconds: float | None,
+        rate: int,
+        ended: threading.Event,
+        progress: Progress = SILENT,
+    ) -> bool:
+        """Look for so long (None: until the process ends), or until `ended` is set.
+
+        Returns:
+            Whether there is something left to look at.
+
+        Raises:
+            Unreadable: no look was permitted, or none made sense.
+        """
+        began = time.monotonic()
+        try:
+            while not ended.is_set():
+                now = time.monotonic()
+                if now - self.searched_at >= _AGAIN_S:
+                    self.find()
+                    self.searched_at = now
+                if self.is_over():
+                    return False
+                if seconds is not None and now - began >= seconds:
+                    return True
+                self.look()
+                progress.advance()
+                if not self.looks.looks and self.looks.torn > _TORN_AT_FIRST:
+                    raise Unreadable(
+                        f"process {self.pid} cannot be read: its Python was built otherwise than "
+                        "ours"
+                    )
+                took = time.monotonic() - now
+                ended.wait(max(random.uniform(0.75, 1.25) / rate, _REST * took))
+        except PermissionError:
+            if not self.looks.looks:
+                raise Unreadable(f"the kernel permits no look at process {self.pid}") from None
+        return False
+
+    def is_over(self) -> bool:
+        """Whether none of the processes has any Python left."""
+        key = self.pid, process_start(self.pid)
+        return not self.processes and (not key[1] or self.tries.get(key, 0) >= _TRIES)
 
     def find(self) -> None:
         """Take in new threads and processes, and let go of those that have ended."""
-        for pid in descendants(self.pid):
-            if pid not in self.processes and pid not in self.refused:
-                try:
-                    self.processes[pid] = Interpreter(pid)
-                except Unreadable:
-                    self.refused.add(pid)  # it runs no Python, or has not begun
+        for pid in (self.pid, *descendants(self.pid)):
+            if pid not in self.processes:
+                self._begin(pid)
         living = set()
         now = time.monotonic_ns()
         for pid, interpreter in [*self.processes.items()]:
-            if not interpreter.is_there():
+            threads = list(interpreter.threads()) if interpreter.is_there() else []
+            if not threads:
+                # It has ended, or runs another program (exec), whose Python may not have begun.
                 self.processes.pop(pid).close()
-                continue
-            for thread in interpreter.threads():
+                self._begin(pid)
+            else:
+                self.tries.pop((pid, interpreter.start), None)
+            for thread in threads:
                 key = pid, thread.native_id
                 living.add(key)
                 seen = self.threads.get(key)
-                if seen is None or seen.thread.state != thread.state:
+                if (
+                    seen is None
+                    or seen.thread.of is not interpreter
+                    or seen.thread.state != thread.state
+                ):
                     self.threads[key] = _Seen(thread, now)
         for key in self.threads.keys() - living:
             del self.threads[key]
 
+    def _begin(self, pid: int) -> None:
+        """Find the Python of a process; tried a few times, since it may have yet to begin."""
+        key = pid, process_start(pid)
+        if key[1] and self.tries.get(key, 0) < _TRIES:
+            self.tries[key] = self.tries.get(key, 0) + 1
+            with suppress(Unreadable):
+                self.processes[pid] = Interpreter(pid)
+
     def look(self) -> None:
-        """Look at each thread once."""
-        for key, seen in [*self.threads.items()]:
+        """Look at some threads once: those first at which nobody has looked for longest."""
+        for key in [*self.threads][:_THREADS_A_TICK]:
+            seen = self.threads.pop(key)
             thread = seen.thread
             try:
                 frames = thread.look()
@@ -173,8 +268,8 @@ class _Watch:
             except PermissionError:
                 raise
             except OSError:
-                self.threads.pop(key, None)  # it has ended
-                continue
+                continue  # it has ended
+            self.threads[key] = seen
             now = time.monotonic_ns()
             if frames is None:
                 self.looks.torn += 1
@@ -184,10 +279,6 @@ class _Watch:
                 self.looks.add(*key, seen.name, state, frames, took)
             seen.looked_ns = now
 
-    def close(self) -> None:
-        for interpreter in self.processes.values():
-            interpreter.close()
-
 
 class _Seen:
     """A thread, and when it was looked at last."""
@@ -196,44 +287,6 @@ class _Seen:
 
     def __init__(self, thread: ForeignThread, now: int) -> None:
         self.thread, self.name, self.looked_ns = thread, thread.name(), now
-
-
-def look_at(
-    pid: int,
-    looks: Looks,
-    seconds: float | None,
-    rate: int,
-    ended: threading.Event,
-    progress: Progress,
-) -> None:
-    """Look at a process and those that it starts, until it or the time is over, or `ended` set.
-
-    Raises:
-        Unreadable: the process cannot be looked at.
-    """
-    watch = _Watch(pid, looks)
-    began = time.monotonic()
-    searched_at = 0.0
-    try:
-        while watch.processes and not ended.is_set():
-            now = time.monotonic()
-            if seconds is not None and now - began >= seconds:
-                return
-            if now - searched_at >= _AGAIN_S:
-                watch.find()
-                searched_at = now
-            watch.look()
-            progress.advance()
-            if not looks.looks and looks.torn > _TORN_AT_FIRST:
-                raise Unreadable(
-                    f"process {pid} cannot be read: its Python was built otherwise than ours"
-                )
-            ended.wait(random.uniform(0.75, 1.25) / rate)
-    except PermissionError:
-        if not looks.looks:
-            raise Unreadable(f"the kernel permits no look at process {pid}") from None
-    finally:
-        watch.close()
 
 
 def descendants(pid: int) -> Iterator[int]:

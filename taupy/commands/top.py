@@ -1,6 +1,8 @@
-"""Show the runs that are under way: their processes, hottest routines, phases and layers.
+"""Show what runs: the processes, hottest routines, phases and layers of runs under way; or, of any
+Python program by its process id, its threads, routines and lines of the last ten seconds.
 
     taupy top                 every 2 s, until the last run has ended, or Ctrl-C
+    taupy top 4711            a process; one that taupy did not start is sampled (`taupy attach`)
     taupy top --once          once, for a script or a pipe
     taupy top -n 20           more routines
 
@@ -26,7 +28,9 @@ from taupy.model.profile import TIME, Profile, Steps
 from taupy.network.phases import kind_of
 from taupy.pprof import terminal
 from taupy.pprof.view import Cell, Column, View
+from taupy.state.folder import open_run
 from taupy.units import prefixed, several
+from taupy.watch.part_threads import identity
 
 if TYPE_CHECKING:
     from taupy.record.so_far import SoFar
@@ -56,6 +60,9 @@ _ROUTINE = (
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "pid", nargs="?", type=int, metavar="PID", help="only this process (default: all runs)"
+    )
     parser.add_argument("--once", action="store_true", help="print once and end")
     options.add_limit_argument(
         parser, f"show N routines of each run (default: {_ROUTINES})", _ROUTINES
@@ -65,6 +72,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    if args.pid is not None and not _runs(args):
+        from taupy.commands import top_of_process
+
+        return top_of_process.run(args, _EVERY_S)
     if args.once or not sys.stdout.isatty():
         return _once(args)
     try:
@@ -79,7 +90,17 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _runs(args: argparse.Namespace) -> list[LiveRun]:
-    return live_runs(args.db)
+    runs = live_runs(args.db)
+    return runs if args.pid is None else [run for run in runs if _has(run, args.pid)]
+
+
+def _has(run: LiveRun, pid: int) -> bool:
+    """Whether a process is one of the run's."""
+    if run.settings.root_pid == pid:
+        return True
+    with suppress(OSError), open_run(str(run.path)) as folder:
+        return any(identity(file.name)[0] == pid for file in folder.files(".part"))
+    return False
 
 
 def _once(args: argparse.Namespace) -> int:

@@ -8,6 +8,7 @@ frames.
 from __future__ import annotations
 
 import os
+import shlex
 from collections import defaultdict
 from contextlib import suppress
 from typing import NamedTuple
@@ -61,6 +62,7 @@ class Looks:
     def __init__(self) -> None:
         self.looks = self.torn = 0
         self.threads: dict[tuple[int, int], _Looked] = {}
+        self.facts: dict[int, _Facts] = {}  # as long as there is something to read
         self._codes: dict[_Code, int] = {}
         self._places = 0
         self._positions: dict[bytes, list[Position | None]] = {}
@@ -72,6 +74,7 @@ class Looks:
         thread = self.threads.get((pid, native_id))
         if thread is None:
             thread = self.threads[pid, native_id] = _Looked(name, defaultdict(_Sums))
+            self.facts[pid] = _facts(pid) or self.facts.get(pid, _Facts())
         keeps = self._places < _PLACES_AT_MOST
         stack = tuple(
             (self._code(frame), self._position(frame) if keeps else None)
@@ -103,7 +106,7 @@ class Looks:
         """
         if not self.threads:
             raise ValueError("no thread ran any Python")
-        facts = {process: _facts(process) for process, _ in self.threads}
+        facts = self.facts
         settings = _settings(facts.get(pid, _Facts()), started_at)
         names = FileNames(settings)
         timers = Timers()
@@ -141,9 +144,8 @@ class Looks:
         for process, node in nodes.items():
             if process in facts:
                 profile.node_metadata[node] = facts[process].metadata(process)
-        words = settings.arguments
         profile.metadata = {
-            "Command Line": " ".join(masking.words(words)),
+            "Command Line": shlex.join(settings.arguments),
             "taupy.lines": f"{self.looks} looks, {self.torn} torn",
             "taupy.health.attached": (
                 f"sampled: {self.looks} looks from outside, while it ran; times are estimates, "
@@ -196,11 +198,11 @@ class _Facts(NamedTuple):
         )
 
 
-def _facts(pid: int) -> _Facts:
+def _facts(pid: int) -> _Facts | None:
     with suppress(OSError):
         words = contents(f"/proc/{pid}/cmdline", 1 << 16).decode("utf-8", "replace")
         return _Facts(tuple(words.rstrip("\0").split("\0")), os.readlink(f"/proc/{pid}/cwd"))
-    return _Facts()
+    return None
 
 
 def _settings(facts: _Facts, started_at: float) -> RunSettings:

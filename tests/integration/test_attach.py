@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import pty
+import signal
 import subprocess
 import sys
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import pytest
 
@@ -120,3 +123,134 @@ if __name__ == "__main__":
         " JOIN timer ON timer.id = timer_id WHERE timer.short_name = 'below'"
     )
     assert rows == [(1,)]
+
+
+def attaching(runs, pid: int, *options: str, command: str = "attach", **more) -> subprocess.Popen:
+    return subprocess.Popen(
+        [sys.executable, "-m", "taupy", command, str(pid), *options],
+        cwd=runs.folder, env=runs.environ(), stderr=subprocess.PIPE, text=True, **more,
+    )  # fmt: skip
+
+
+def opened(pid: int) -> set[str]:
+    """The files that a process has open."""
+    names = set()
+    for descriptor in os.listdir(f"/proc/{pid}/fd"):
+        with suppress(OSError):
+            names.add(os.readlink(f"/proc/{pid}/fd/{descriptor}"))
+    return names
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+def test_attach_stores_what_it_has_seen_when_it_is_told_to_end(runs, number):
+    with running(runs, PROGRAM) as program:
+        looking = attaching(runs, program.pid)
+        while f"/proc/{program.pid}/mem" not in opened(looking.pid):
+            assert looking.poll() is None
+        time.sleep(1)
+        looking.send_signal(number)
+        said = looking.communicate(timeout=60)[1]
+    assert looking.returncode == 0, said
+    assert "next: taupy report 1" in said
+    assert runs.sql("SELECT count(*) FROM trial") == [(1,)]
+
+
+ENDS = """
+import os, sys
+from pathlib import Path
+
+def works():
+    while not Path("works.over").exists():
+        sum(range(1000))
+
+Path("begun").touch()
+works()
+"""
+
+
+@contextmanager
+def looked_at(runs, pid: int, *options: str):
+    """Within it, `taupy attach` looks at a process, until that ends."""
+    looking = attaching(runs, pid, *options)
+    while f"/proc/{pid}/mem" not in opened(looking.pid):
+        assert looking.poll() is None
+    yield
+    said = looking.communicate(timeout=60)[1]
+    assert looking.returncode == 0 and "trial 1" in said, said
+
+
+def test_a_program_that_ends_keeps_its_name_and_arguments(runs):
+    with running(runs, ENDS) as program, looked_at(runs, program.pid):
+        time.sleep(1)
+        (runs.folder / "works.over").touch()
+        program.wait()
+    assert runs.sql("SELECT name FROM application") == [("prog",)]
+    assert runs.sql("SELECT value FROM metadata WHERE name = 'Command Line'") == [("prog.py",)]
+
+
+def test_a_program_that_becomes_another_is_followed(runs):
+    (runs.folder / "next.py").write_text(ENDS.replace("works", "follows").replace("begun", "again"))
+    source = ENDS + "os.execv(sys.executable, [sys.executable, 'next.py'])\n"
+    with running(runs, source) as program, looked_at(runs, program.pid):
+        time.sleep(1)
+        (runs.folder / "works.over").touch()
+        while not (runs.folder / "again").exists():
+            time.sleep(0.02)
+        time.sleep(2)
+        (runs.folder / "follows.over").touch()
+        program.wait()
+    seen = {name for (name,) in runs.sql("SELECT short_name FROM timer")}
+    assert {"works", "follows"} <= seen
+
+
+def test_a_command_line_is_masked_once(runs):
+    (runs.folder / "prog.py").write_text(ENDS)
+    words = ["--password", "hunter2 or so", "--name", "x y"]
+    program = subprocess.Popen([sys.executable, "prog.py", *words], cwd=runs.folder)
+    while not (runs.folder / "begun").exists():
+        time.sleep(0.02)
+    with looked_at(runs, program.pid):
+        time.sleep(1)
+        (runs.folder / "works.over").touch()
+        program.wait()
+    ((command,),) = runs.sql("SELECT value FROM metadata WHERE name = 'Command Line'")
+    assert command.startswith("prog.py --password 'MASKED-") and command.endswith(" --name 'x y'")
+    assert "hunter2" not in command and "or so" not in command
+
+
+def test_top_shows_a_process_that_taupy_did_not_start(runs):
+    with running(runs, PROGRAM) as program:
+        shown = runs.taupy("top", str(program.pid))
+        assert program.poll() is None
+        rows = runs.taupy("top", str(program.pid), "--csv").stdout
+    assert shown.returncode == 0, shown.stderr
+    said = shown.stdout
+    assert f"process {program.pid} (prog): the last " in said and "LINES, main thread" in said
+    threads, routines, lines = said.split("LINES, main thread")[0].split("\n\n")[0], said, rows
+    assert "MainThread" in threads and "prog.py:" in threads
+    assert routines.index("inner") and "waits (" in routines
+    assert "time.sleep(0.05)" in lines
+    # Whatever is estimated says so, but not in forms for programs.
+    assert "~100" in said and "~" not in rows.replace("~:", "")
+
+
+def test_top_of_a_process_is_redrawn_until_ctrl_c(runs):
+    with running(runs, PROGRAM) as program:
+        mine, theirs = pty.openpty()
+        runs.environment["TERM"] = "xterm"
+        top = attaching(runs, program.pid, command="top", stdout=theirs, stdin=theirs)
+        os.close(theirs)
+        drawn = b""
+        while drawn.count(b"\x1b[H\x1b[2J") < 2:
+            drawn += os.read(mine, 1 << 16)
+        top.send_signal(signal.SIGINT)
+        os.set_blocking(mine, False)
+        assert top.communicate(timeout=60) == (None, "") and top.returncode == 0
+        os.close(mine)
+        assert program.poll() is None
+
+
+def test_top_of_no_process_is_one_line(runs):
+    refused = runs.taupy("top", str(0x3FFFFFFF))
+    assert refused.returncode != 0 and "there is no process" in refused.stderr
+    assert refused.stderr.count("\n") == 1

@@ -413,6 +413,9 @@ def test_top_shows_processes_threads_and_routines(runs, native):
     assert routines["rows"][0]["timer"] == "nap [{prog.py}{3}]"
     assert routines["rows"][0]["calls"] == 2
     assert "nap for " in top(runs).stdout
+    of_process = json.loads(top(runs, str(program.pid), "--json").stdout)[0]
+    assert of_process["rows"] and of_process["rows"][0]["pid"] == program.pid
+    assert "open" in of_process["rows"][0]  # measured from within, not looked at
     program.kill()
     program.wait()
     assert "no run is under way" in top(runs).stderr
