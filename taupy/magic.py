@@ -23,7 +23,6 @@ import argparse
 import ast
 import os
 import sys
-import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -165,7 +164,9 @@ class Profile:
         self, options: dict[str, Any], early: tuple[int, int], overhead: dict[str, float]
     ) -> runfolder.RunSettings:
         folder = os.getcwd()
-        return runfolder.RunSettings(
+        return launch.settings_here(
+            folder,
+            folder,
             uuid=runfolder.new_uuid(),
             database=self.database,
             application=self.app or _program(),
@@ -180,15 +181,6 @@ class Profile:
             },
             arguments=_typed(),
             interpreter=launch.interpreter_command(),
-            cwd=folder,
-            module_path=[path for path in sys.path if path not in ("", folder)],
-            library_folders=launch.library_folders(folder),
-            program_folder=folder,
-            launched_at=time.time(),
-            root_pid=os.getpid(),
-            root_start=runfolder.process_start(os.getpid()),
-            boot_id=runfolder.boot_id(),
-            host=os.uname().nodename,
             early=early,
             overhead=overhead,
             quiet=True,
@@ -266,30 +258,33 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--trial", metavar="NAME", help="its name (default: the next number)")
     parser.add_argument("--c-calls", action="store_true", help="C functions are rows, too")
     parser.add_argument("-o", metavar="FILE", dest="page", help="write the page, and link it")
-    parser.add_argument("statement", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
     return parser
 
 
 def _magic(shell: Any) -> Callable[[str, str | None], object]:
+    parser = _parser()
+
     def taupy(line: str, cell: str | None = None) -> object:
         __tracebackhide__ = True
         try:
-            args, statement = _arguments(line, cell)
+            args, statement = _arguments(parser, line, cell)
         except SystemExit:
             return None  # --help is printed
         except argparse.ArgumentError as problem:
             raise UsageError(f"%taupy: {problem}") from None
         return _run(shell, args, statement if cell is None else cell)
 
-    taupy.__doc__ = _parser().format_help()
+    taupy.__doc__ = parser.format_help()
     return taupy
 
 
-def _arguments(line: str, cell: str | None) -> tuple[argparse.Namespace, str]:
+def _arguments(
+    parser: argparse.ArgumentParser, line: str, cell: str | None
+) -> tuple[argparse.Namespace, str]:
     """The options of a magic, and the statement after them, letter by letter."""
     rest, words = line.strip(), []
     takes_value = {
-        option for action in _parser()._actions if action.nargs is None
+        option for action in parser._actions if action.nargs is None
         for option in action.option_strings
     }  # fmt: skip
     while rest.startswith("-"):
@@ -301,7 +296,7 @@ def _arguments(line: str, cell: str | None) -> tuple[argparse.Namespace, str]:
         rest = rest.lstrip()
     if cell is not None and rest:
         raise UsageError(f"what is measured stands below %%taupy, not beside it: {rest}")
-    args = _parser().parse_args(words)
+    args = parser.parse_args(words)
     if cell is None and not rest:
         raise UsageError("nothing to measure: %taupy STATEMENT, or %%taupy as a cell's first line")
     return args, rest

@@ -17,7 +17,6 @@ import os
 import select
 import stat
 import sys
-import time
 
 from taupy.collectors import requested
 from taupy.commands import options, run_gpu, run_target
@@ -377,7 +376,9 @@ def _settings(args: argparse.Namespace, program: Target) -> Any:
             "nothing in the environment names the job: each of its ranks becomes a separate "
             "trial; with the same --run-id on all ranks they become one"
         )
-    return runfolder.RunSettings(
+    return launch.settings_here(
+        program_folder,
+        _cwd(),
         uuid=job.uuid or runfolder.new_uuid(),
         database=database,
         application=args.app or plan.project.get("app") or application,
@@ -388,15 +389,6 @@ def _settings(args: argparse.Namespace, program: Target) -> Any:
         metadata=plan.metadata,
         arguments=target,
         interpreter=[*launch.interpreter_command(), *program.options],
-        cwd=_cwd(),
-        module_path=[path for path in sys.path if path not in ("", _cwd(), program_folder)],
-        library_folders=launch.library_folders(program_folder),
-        program_folder=program_folder,
-        launched_at=time.time(),
-        root_pid=os.getpid(),
-        root_start=runfolder.process_start(os.getpid()),
-        boot_id=runfolder.boot_id(),
-        host=os.uname().nodename,
         early=plan.early,
         overhead=overhead,
         compensate=compensate,

@@ -9,15 +9,23 @@ from __future__ import annotations
 import os
 import site
 import sys
+import time
 
 from taupy.instrument.boot import VARIABLE
-from taupy.instrument.runfolder import RunSettings, masking_of, spill_prefix, write_settings
+from taupy.instrument.runfolder import (
+    RunSettings,
+    boot_id,
+    masking_of,
+    process_start,
+    spill_prefix,
+    write_settings,
+)
 from taupy.model import command_line
 from taupy.state.folder import Folder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import NoReturn
+    from typing import Any, NoReturn
 
 PTH = "taupy_boot.pth"
 
@@ -42,6 +50,26 @@ def interpreter_command() -> list[str]:
 def interpreter_options() -> list[str]:
     """The options this interpreter was started with, such as -O or -Xdev, word by word."""
     return command_line.split(sys.orig_argv[1:])[0]
+
+
+def settings_here(program_folder: str, cwd: str, **settings: Any) -> RunSettings:
+    """Settings of a run whose root is this very process.
+
+    Args:
+        settings: the others, by the names of RunSettings.
+    """
+    return RunSettings(
+        cwd=cwd,
+        module_path=[path for path in sys.path if path not in ("", cwd, program_folder)],
+        library_folders=library_folders(program_folder),
+        program_folder=program_folder,
+        launched_at=time.time(),
+        root_pid=os.getpid(),
+        root_start=process_start(os.getpid()),
+        boot_id=boot_id(),
+        host=os.uname().nodename,
+        **settings,
+    )
 
 
 def library_folders(program_folder: str = "") -> list[str]:
