@@ -15,11 +15,8 @@ from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeVar
 
-from taupy.model.profile import LineTime
+from taupy.model.profile import LEAST_LOOKS, LineTime
 from taupy.model.rows import ThreadRow, TimerRow
-
-LEAST_LOOKS = 10
-"""With fewer looks nothing is said about a line."""
 
 Key = TypeVar("Key", bound=Hashable)
 

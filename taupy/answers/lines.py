@@ -20,7 +20,6 @@ from dataclasses import dataclass, replace
 from taupy.analysis.expressions import Expressions
 from taupy.analysis.known_routines import is_wait
 from taupy.analysis.line_times import (
-    LEAST_LOOKS,
     Estimate,
     HotLine,
     LineRow,
@@ -30,7 +29,7 @@ from taupy.analysis.line_times import (
 from taupy.analysis.places import Place, timer_rows
 from taupy.answers.answer import Nothing
 from taupy.model import options
-from taupy.model.profile import Profile
+from taupy.model.profile import LEAST_LOOKS, Profile
 from taupy.model.question import Condition, Question
 from taupy.model.rows import ThreadRow, TimerRow
 from taupy.model.thread_groups import GROUPS, Group, groups_of

@@ -17,7 +17,7 @@ from taupy.analysis.compare import Comparison, Row, compared, median
 from taupy.analysis.match import LEVELS, Key, Level, NameTable
 from taupy.analysis.operator_match import Nested
 from taupy.analysis.program_parts import is_import
-from taupy.comparison import operators
+from taupy.comparison import line_names, operators
 from taupy.comparison.layer_names import layer_keys
 from taupy.comparison.matching import matched, names_apart, timers_of_sides
 from taupy.comparison.path_names import Paths
@@ -42,6 +42,7 @@ from taupy.pprof.selection import name_test
 from taupy.profiledb import trial_facts
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.dimensions import WITHIN, written
+from taupy.profiledb.line_values import LINE, REST
 from taupy.profiledb.trial_facts import EventSums
 from taupy.units import no_such
 
@@ -50,7 +51,7 @@ By = str
 
 BYS: tuple[By, ...] = (
     "routine", "kernel", "callpath", *(name for name in WITHIN if name != "kernel"),
-    operators.SIGNATURE, "step", "event", "metadata",
+    operators.SIGNATURE, LINE, "step", "event", "metadata",
 )  # fmt: skip
 
 _NAMED = ("routine", "kernel", "callpath", "file", "module", "layer")
@@ -162,6 +163,8 @@ class ComparedTable:
         per_call: by operator: each value divided by the number of calls.
         kernels: by operator: each side's names of a row's kernels, the largest first.
         remarks: what must be known before the rows are read.
+        estimated: the values are estimates, and shown with `~`.
+        notes: remarks below the rows.
     """
 
     by: By
@@ -177,6 +180,8 @@ class ComparedTable:
     per_call: bool = False
     kernels: Sequence[Mapping[Hashable, Sequence[TimerRow]]] = ()
     remarks: Sequence[str] = ()
+    estimated: bool = False
+    notes: Sequence[str] = ()
 
 
 # --- answers -------------------------------------------------------------------
@@ -263,6 +268,8 @@ def _check(question: ComparisonOptions) -> None:
             "--by signature takes no --group, --filter, --metric or --over, and of --value "
             "exclusive, calls and exclusive-per-call"
         )
+    if question.by == LINE:
+        line_names.check(question.metric, question.value)
     if question.by == "event" and (question.group or question.metric != "time"):
         raise UsageError("user events have no groups and no metric: select them with --filter")
 
@@ -309,6 +316,8 @@ class _Comparing:
             return self._operators(by)
         if by == operators.SIGNATURE:
             return self._signatures()
+        if by == LINE:
+            return self._lines()
         return self._routines(where) if by in ("routine", "kernel") else self._grouped(by)
 
     def _routines(self, where: Where | None) -> ComparedTable:
@@ -344,6 +353,37 @@ class _Comparing:
             for side in of_side
         ]
         return self._answer(None, self._runs(of_sides, _of_labels(by, named)), keys, by == "step")
+
+    def _lines(self) -> ComparedTable:
+        """Estimated times of lines; whoever has moved is found by its text."""
+        of_sides = self.values.answers(LINE, limits=self._limits)
+        trials = [trial.id for side in self.sides for trial in side.trials]
+        exact = self.question.match == "exact"
+        keys_of = line_names.line_keys(self.db, of_sides, trials, exact=exact)
+        if lacking := [str(trial) for trial in trials if not keys_of[trial]]:
+            raise line_names.missing(f"trials {', '.join(lacking)}")
+        keys: dict[Hashable, Key] = {
+            key.identity: key for of_trial in keys_of.values() for key in of_trial.values()
+        }
+        named: list[dict[Hashable, Hashable]] = [
+            {line: key.identity for trial in side.trials for line, key in keys_of[trial.id].items()}
+            for side in self.sides
+        ]
+        answer = self._answer("host", self._runs(of_sides, _of_labels(LINE, named)), keys)
+        answer.calls = {}  # nobody has counted them
+        answer.estimated = True
+        rows = [row for row in answer.comparison.rows if row.key != REST]
+        if rows:
+            row = max(rows, key=lambda row: abs(row.impact or 0))
+            first = {side.letter: side.trials[0].id for side in self.sides}
+            of_trials = {
+                letter: (trial, line)
+                for letter, trial in first.items()
+                for line, key in keys_of[trial].items()
+                if key.identity == row.key
+            }
+            answer.notes = [line_names.error_note(self.db, of_trials)]
+        return answer
 
     def _operators(self, by: str) -> ComparedTable:
         """GPU work by operator; host time, if a side has no GPU work. Calls are the operators'."""

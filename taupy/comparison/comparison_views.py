@@ -26,6 +26,7 @@ _TITLES = {
     ("routine", "gpu"): "ON THE GPU",
     ("kernel", "gpu"): "ON THE GPU",
     ("event", None): "USER EVENTS",
+    ("line", "host"): "LINES",
     ("operator", "gpu"): "GPU WORK BY OPERATOR",
     ("outer_operator", "gpu"): "GPU WORK BY OUTERMOST OPERATOR",
     (SIGNATURE, "gpu"): "GPU WORK BY OPERATOR AND INPUTS",
@@ -160,7 +161,7 @@ def rows_view(
     rest = rows[len(chosen) :]
     layout = _Layout(answer, sides, verdicts, shown.confidence)
     cells = [layout.cells(row) for row in chosen]
-    left = list(notes)
+    left = [*notes, *answer.notes]
     if not answer.has_imports:
         left.append("without imports, which are in the whole: --group IMPORT shows them")
     if rest and answer.sums:
@@ -262,6 +263,11 @@ class _Layout:
     def _columns(self) -> list[Column]:
         answer = self.answer
         metric, kind = answer.metric, _kind(answer.metric)
+        percent: Kind = "percent"
+        ratio: Kind = "tau_count"
+        about = ""
+        if answer.estimated:
+            kind, percent, ratio, about = "about_ns", "about_percent", "about_count", "~"
         letters = [side.letter for side in self.sides]
         pair = len(letters) == 2
         columns = [
@@ -270,16 +276,16 @@ class _Layout:
             Column("match", audience="machines"),
         ]
         columns += [
-            Column(value_name(letter.lower(), metric), kind, letter, side=True)
+            Column(value_name(letter.lower(), metric), kind, about + letter, side=True)
             for letter in letters
         ]
         for letter in letters[1:]:
             name = "" if pair else f"_{letter.lower()}"
             columns.append(
-                Column(value_name(f"difference{name}", metric), kind, f"{letter} - A",
+                Column(value_name(f"difference{name}", metric), kind, f"{about}{letter} - A",
                        "all" if pair else "machines")
             )  # fmt: skip
-            columns.append(Column(f"ratio{name}", "tau_count", f"{letter} / A"))
+            columns.append(Column(f"ratio{name}", ratio, f"{about}{letter} / A"))
             outcome = "Verdict" if pair else f"{letter} is"
             interval = f"{100 * self.confidence:g} %\nof ratio"
             if self.judged:
@@ -303,7 +309,8 @@ class _Layout:
         columns.append(Column(value_name("impact", metric), kind, audience="machines"))
         if self.shares:
             columns += [
-                Column(f"share_{letter.lower()}", "percent", f"%{letter}") for letter in letters
+                Column(f"share_{letter.lower()}", percent, f"{about}%{letter}")
+                for letter in letters
             ]
         if self.counts:
             what = "#Samples" if answer.by == "event" else "#Call"

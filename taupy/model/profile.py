@@ -360,6 +360,10 @@ class LineTime:
     context_hash: int | None = None
 
 
+LEAST_LOOKS = 10
+"""With fewer looks nothing is said about a line."""
+
+
 @dataclass(slots=True)
 class ThreadProfile:
     """Everything measured on one thread."""

@@ -50,6 +50,7 @@ FORMATS: dict[Kind, Callable[[Cell], str]] = {
     "percent": _numeric(units.percent),
     "time_ns": _numeric(units.duration),
     "about_percent": _numeric(lambda value: f"~{units.percent(value)}"),
+    "about_count": _numeric(lambda value: f"~{units.tau_count(value)}"),
     "about_ns": _numeric(lambda value: f"~{units.duration(value)}"),
     "bytes": _numeric(units.size),
     "prefixed": _numeric(lambda value: units.prefixed(value, "")),

@@ -20,6 +20,7 @@ Kind = Literal[
     "time_ns",  # "1.23 ms"
     "about_percent",  # an estimated share: "~12.3"
     "about_ns",  # an estimated time: "~1.23 ms"
+    "about_count",  # a number that follows from estimates: "~1.234"
     "milliseconds",  # nanoseconds in, "1.230000" out
     "bytes",  # "1.5 MiB"
     "prefixed",  # "1.74 G"

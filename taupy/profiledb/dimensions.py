@@ -23,7 +23,7 @@ from taupy.network.phase_paths import phase_in
 from taupy.profiledb.database import ProfileDB, refuse_infinite
 from taupy.profiledb.reading import Reading
 
-Id = Literal["trial", "thread", "timer", "callpath", "launch", "event", "step"]
+Id = Literal["trial", "thread", "timer", "callpath", "launch", "event", "step", "line"]
 
 METADATA = "meta."
 """`meta.NAME` is also a dimension of trials."""
@@ -265,10 +265,11 @@ DIMENSIONS: dict[str, Dimension] = {
     ),
     "event": Dimension("event", _EVENT, Event, lambda label: getattr(label, "name", label)),
     "step": Dimension("step", across="equal kinds and numbers"),
+    "line": Dimension("line", across="equal places and texts; line_names.py finds those moved"),
 }
 """By name. `callpath`, `parent` and `depth` are columns of a call path's row; a parent is a
 call-path id. `configuration` applies to launches, `event` to user events, `step` to the time of
-steps (`step_values.py`)."""
+steps (`step_values.py`), `line` to that of lines (`line_values.py`)."""
 
 
 WITHIN = (

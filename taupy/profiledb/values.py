@@ -58,6 +58,10 @@ def _all_of(db: ProfileDB, question: Question) -> Table:
         from taupy.profiledb.step_values import step_values
 
         return step_values(db, question)
+    if "line" in question.dimensions:
+        from taupy.profiledb.line_values import line_values
+
+        return line_values(db, question)
     translation = Translation.of(db, question)
     nested = "timer" not in question.by and not translation.by_path
     if nested and "inclusive" in question.values:

@@ -7,7 +7,7 @@
     taupy pivot --rows kernel --cell bytes_dram --peak
 
 Labels of trials: application, experiment, trial, id, gpu, tag, host, state, and any metadata by
-name. Labels within a trial: routine, kernel, group, file, module.
+name. Labels within a trial: routine, kernel, group, file, module, line.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, get_args
 
 from taupy.analysis.match import LEVELS, Key, Level, NameTable
 from taupy.analysis.operator_match import Nested, matched_operators
-from taupy.comparison import operators
+from taupy.comparison import line_names, operators
 from taupy.comparison.comparison import metric_shown
 from taupy.comparison.layer_names import layer_keys, remarks
 from taupy.comparison.matching import matched, names_apart, timers_of_sides
@@ -36,6 +36,7 @@ from taupy.model.rows import TrialRow
 from taupy.profiledb import selector, trial_facts
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.dimensions import WITHIN, written
+from taupy.profiledb.line_values import LINE
 from taupy.study.peaks import Peaks
 from taupy.study.pivot_cells import (
     ACROSS,
@@ -48,7 +49,7 @@ from taupy.study.pivot_cells import (
 )
 from taupy.units import nearest
 
-ROW_DIMENSIONS = ("routine", *WITHIN, "step")
+ROW_DIMENSIONS = ("routine", *WITHIN, LINE, "step")
 """Labels of timers, threads and steps; all others are labels of trials."""
 
 TRIAL_DIMENSIONS = ("application", "experiment", "trial", "id", "gpu", "tag", "host", "state")
@@ -217,6 +218,8 @@ def pivot_table(db: ProfileDB, selectors: Sequence[str], layout: Layout) -> Pivo
     notes = [note for cells in of_metrics for note in cells.notes]
     metrics = {cells.name: cells.metric for cells in of_metrics}
     if not table.rows:
+        if LINE in (*layout.rows, *layout.columns):
+            raise line_names.missing(f"these {len(trials)} trials")
         if "step" in (*layout.rows, *layout.columns):
             raise MissingMetric("these trials have no steps: see docs/steps.md")
         reasons = [note for note in notes if not note.startswith("peak ")]
@@ -307,6 +310,8 @@ class _Cells:
                 raise UsageError("trials have a duration; routines and kernels do not: use time")
             self.metric = Metric(DURATION, "ns")
             return
+        if LINE in self._within:
+            line_names.check(name, layout.value)
         of_steps = "step" in self._within
         values = TrialValues.of(
             db, self._trials, name, layout.value, lenient=True, of_steps=of_steps
@@ -374,6 +379,8 @@ class _Cells:
         spelled: dict[str, dict[int, dict[Any, str]]] = {}
         if named:
             spelled |= dict.fromkeys(named, self._names(answers))
+        if LINE in self._within:
+            spelled[LINE] = self._lines(answers)
         if "layer" in self._within and self.layout.match != "exact":
             spelled["layer"] = self._layers()
         matched_names = {name: self._operators(name, answers) for name in of_operators}
@@ -424,6 +431,18 @@ class _Cells:
             return [of_column[self._column(trial)][pair].timer for trial, pair in rows]
 
         return names
+
+    def _lines(self, answers: Sequence[Answer]) -> dict[int, dict[Any, str]]:
+        """Trial -> line -> its place and text, the same for lines that are the same."""
+        exact = self.layout.match == "exact"
+        keys = line_names.line_keys(self.db, answers, [*self._trials], exact=exact)
+        if lacking := [trial for trial, own in keys.items() if not own]:
+            self._notes.append(lacking_note(lacking, f"{len(keys)} trials", "times of lines"))
+        last = {key.identity: key.timer for own in keys.values() for key in own.values()}
+        return {
+            trial: {line: last[key.identity] for line, key in own.items()}
+            for trial, own in keys.items()
+        }
 
     def _layers(self) -> dict[int, dict[Any, str]]:
         """Trial -> layer -> its name, the same for layers that match."""

@@ -65,6 +65,7 @@ QUESTIONS = [
     Question((1,), by=("thread", "timer"), values=VALUES),
     Question((1, 2, 3), by=("trial", "thread", "timer"), values=VALUES),
     Question((2,), by=TREE, values=VALUES),
+    Question((4, 5), by=("trial", "thread", "line")),
     Question((1, 2), by=("file",), values=VALUES),
     Question((1, 2, 3), by=("timer",), over="max"),
     Question((3,), ("warps_launched", "time"), by=("kind",), values=VALUES, together=True),
@@ -175,7 +176,7 @@ def in_order(rows):
 @pytest.mark.parametrize("question", QUESTIONS, ids=str)
 def test_a_statement_gives_the_same_on_duckdb(store, duck, monkeypatch, question):
     asked = statements(store, monkeypatch, values, question)
-    assert any(re.search("_value|FROM (launch|step)", sql) for sql, _ in asked)
+    assert any(re.search("_value|FROM (launch|step|line)", sql) for sql, _ in asked)
     assert_same_on(duck, store, asked)
 
 

@@ -353,7 +353,7 @@ def fleet(tmp_path_factory):
         yield db
 
 
-OF_ONE_SOURCE = ("configuration", "event", "step")
+OF_ONE_SOURCE = ("configuration", "event", "step", "line")
 ANY = ["meta.library", *(name for name in DIMENSIONS if name not in OF_ONE_SOURCE)]
 PLACES = [f"{node}.{place}" for node in range(2) for place in ("0.0", "0.1", "1.2")]
 
