@@ -13,6 +13,8 @@ POLLING, LOOP_OF_EVENTS, SEARCH = "polling", "event loop", "search through every
 SAME, ONE_BY_ONE = "same work again", "one by one"
 
 PROGRAMS = {
+    "drawings_scored": (f"{LOOP_OF_EVENTS}: blocked", "judged (drawings_scored.py:28)"),
+    "logins_hashed": (f"{LOOP_OF_EVENTS}: blocked", "check (logins_hashed.py:8)"),
     "amounts_one_by_one": (LOOP, "Export.time"),
     "calls_in_line": (f"{SEARCH}: list moved", "calls_in_line.py:10"),
     "outliers": (f"{SAME}: in each iteration", "outliers.py:10"),
@@ -140,7 +142,10 @@ BY_OTHERS = {
 
 LOOK_ALIKES = {
     POLLING: ("waiting_for_work", "asyncio_queue", "paced_frames"),
-    LOOP_OF_EVENTS: ("asyncio_queue", "waiting_for_work", "polite_crawler", "one_connection"),
+    LOOP_OF_EVENTS: (
+        *("asyncio_queue", "waiting_for_work", "polite_crawler", "one_connection"),
+        *("loop_between_work", "loop_of_small_steps"),
+    ),
     SEARCH: ("word_counts", "edit_distance_and_parser", "orders"),
     SAME: (
         "templates_kept",

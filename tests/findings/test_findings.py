@@ -244,6 +244,84 @@ def test_numbers_are_numbers_where_their_thread_waits_for_a_processor(tmp_path):
         assert len(_sentences(_stored(tmp_path, made))) == sentences
 
 
+def _training(data_ms: int, own_ms: int, states: dict[str, int], number: int) -> Profile:
+    """A training of 1 s, of which it gets data for so long, made by the program's own routine for
+    a part of this time; the watch has seen the thread in these states [ms]."""
+    own = call(Timer("Tiles.__getitem__", "a.py", 5), 64, own_ms * MS)
+    loader = Timer("_BaseDataLoaderIter.__next__", "torch/utils/data/dataloader.py")
+    data = call(loader, 9, (data_ms - own_ms) * MS, [own])
+    main = call(Timer("train", "a.py", 2), 1, (1000 - data_ms) * MS, [data])
+    seen = [event(name, [ms * MS], "ns") for name, ms in states.items()]
+    return profile_of(host(call("main", 1, 0, [main]), events=seen), number=number,
+                      duration_ns=1000 * MS)  # fmt: skip
+
+
+QUIET, CROWDED = {STATES[0]: 1000}, {STATES[0]: 400, STATES[1]: 600}
+
+
+@pytest.mark.parametrize(
+    ("data_ms", "own_ms", "states", "is_found"),
+    [
+        (140, 0, QUIET, False),  # a loader that collects what is in memory
+        (300, 0, QUIET, True),
+        (60, 50, QUIET, True),  # a data set of the program's own
+        (300, 200, CROWDED, False),  # 120 ms without waits for a processor
+        (1000, 900, CROWDED, False),
+        (1000, 900, {STATES[0]: 700, STATES[1]: 300}, True),
+    ],
+)
+def test_data_are_waited_for_if_the_machine_is_not_the_reason(
+    data_ms, own_ms, states, is_found, tmp_path
+):
+    found = _stored(tmp_path, _training(data_ms, own_ms, states, 1))
+    assert [one.kind for one in found.judgement.findings] == ["data wait"] * is_found
+    if not is_found and states is CROWDED:
+        (why,) = [one.reason for one in found.judgement.abstentions if one.kind == "data wait"]
+        assert "waited for a processor 60" in why
+
+
+def _shared(slow_states: dict[str, int], cpu_ms: int, number: int) -> Profile:
+    """Two threads of 400 and 1000 ms that do the same, and the main thread that waits for them."""
+    join = call(Timer("Thread.join", "threading.py"), 2, 1000 * MS)
+    work = Timer("count", "a.py", 3)
+
+    def thread(index: int, ms: int, cpu: int, states: dict[str, int]):
+        seen = [event("Thread CPU Time", [cpu * MS], "ns")]
+        seen += [event(name, [took * MS], "ns") for name, took in states.items()]
+        return host(call("thread", 1, 0, [call(work, 1, ms * MS)]), thread=index, events=seen)
+
+    return profile_of(
+        host(call("main", 1, 0, [call(Timer("go", "a.py", 9), 1, 0, [join])])),
+        thread(1, 400, 390, {STATES[0]: 400}), thread(2, 1000, cpu_ms, slow_states),
+        number=number, duration_ns=1000 * MS, metadata={"CPU Cores": "2"},
+    )  # fmt: skip
+
+
+def test_work_is_uneven_if_the_machine_is_not_the_reason(tmp_path):
+    (uneven,) = _sentences(_stored(tmp_path, _shared({STATES[0]: 1000}, 990, 1)))
+    assert "one works for 1.00 s" in uneven
+    waiting = _shared({STATES[0]: 400, STATES[1]: 600}, 390, 2)
+    assert _sentences(_stored(tmp_path, waiting)) == []
+
+
+def test_little_that_one_worker_does_is_not_uneven(tmp_path):
+    """Of a pool, the worker that starts first does all, if that is little."""
+    profile = _shared({STATES[0]: 1000}, 990, 1)
+    profile.duration_ns = 30_000 * MS
+    assert _sentences(_stored(tmp_path, profile)) == []
+
+
+@pytest.mark.parametrize("name", ["python_between_launches", "tiny_kernels"])
+def test_a_gpu_that_is_idle_because_the_host_waits_for_a_processor_is_none(name, tmp_path):
+    profile = getattr(gpu_faults, name)()
+    assert _first(_stored(tmp_path, profile)).kind == TRAININGS[name][0]
+    main = profile.threads[0]
+    main.user_events += (event(STATES[0], [20 * MS], "ns"), event(STATES[1], [980 * MS], "ns"))
+    (tmp_path / "busy").mkdir()
+    kinds = [one.kind for one in _stored(tmp_path / "busy", profile).judgement.findings]
+    assert TRAININGS[name][0] not in kinds
+
+
 LOOP = """\
 def shift(rows, by):
     for at in range(len(rows)):
@@ -256,7 +334,7 @@ def add(row, by):
 # --- an experiment's earlier trials --------------------------------------------------
 
 
-def _trial(number: int, parse_ms: float) -> Profile:
+def _trial(number: int, parse_ms: float, runnable_ms: float = 0) -> Profile:
     main = call(
         Timer(".taupy application", groups=("TAUPY",)),
         1,
@@ -266,7 +344,9 @@ def _trial(number: int, parse_ms: float) -> Profile:
             call(Timer("parse", "app.py", 9), 50, int(parse_ms * 1e6)),
         ],
     )
-    return profile_of(host(main), number=number, metadata={"Command Line": "python app.py"},
+    seen = [event(STATES[1], [int(runnable_ms * 1e6)], "ns")] if runnable_ms else []
+    return profile_of(host(main, events=seen), number=number,
+                      metadata={"Command Line": "python app.py"},
                       duration_ns=int(200_000_000 + parse_ms * 1e6))  # fmt: skip
 
 
@@ -277,6 +357,15 @@ def test_a_trial_that_takes_longer_than_all_earlier_ones_is_a_regression(tmp_pat
     assert "parse (app.py:9) grew most, by 59.5 ms (taupy compare 6 7)" in first.sentence
     assert first.attempt == ""
     assert first.saved_ns == pytest.approx(59.5e6)
+
+
+def test_a_trial_that_waited_for_a_processor_is_no_regression(tmp_path):
+    times = [100, 103, 98, 101, 99, 102]
+    earlier = [_trial(n, ms) for n, ms in enumerate(times, 1)]
+    assert _sentences(_stored(tmp_path, *earlier, _trial(7, 160, runnable_ms=55))) == []
+    (tmp_path / "longer").mkdir()
+    found = _first(_stored(tmp_path / "longer", *earlier, _trial(8, 260, runnable_ms=55)))
+    assert "takes 405 ms (without 55.0 ms in which it waited for a processor)," in found.sentence
 
 
 WITHIN = (104, 120)  # [ms]

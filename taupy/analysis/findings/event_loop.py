@@ -1,17 +1,28 @@
 """Rules on asyncio: what holds up the other tasks of a loop, and awaits one after another.
 
-That a line waits while the loop runs it is seen by the watch; that it is run by the loop is exact.
-How long a loop waited for events is exact, too.
+That a line waits or computes while the loop runs it is seen by the watch; that it is run by the
+loop, and how long a call takes, is exact. How long a loop waited for events is exact, too.
 """
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from taupy.analysis.findings import source
 from taupy.analysis.findings.calls import Sum, place
-from taupy.analysis.findings.hot_lines import Hot, changed, hot_lines, parts, share, short, tree
+from taupy.analysis.findings.hot_lines import (
+    Hot,
+    Tree,
+    changed,
+    hot_lines,
+    hottest,
+    parts,
+    share,
+    short,
+    tree,
+)
 from taupy.analysis.findings.trial import HOST, Trial
 from taupy.analysis.known_routines import among, is_wait
 from taupy.model.finding import Finding
@@ -30,6 +41,15 @@ LEAST_TASKS = 3
 
 LEAST_AWAITS = 10
 """Minimum awaits one after another."""
+
+LEAST_COMPUTED = 0.2
+"""Minimum share of elapsed time in which a coroutine computes without giving way."""
+
+LEAST_STEP_NS = 10_000_000
+"""Minimum CPU time of each of these steps: a parser or a handler gives way after less, and a reply
+that comes 10 ms late is late for a user."""
+
+LEAST_STEPS = 10
 
 _WAITS = ("wait", "lock", "disk")
 _runs = among(("asyncio/events.py:Handle._run",))
@@ -83,6 +103,7 @@ def find(trial: Trial) -> Iterator[Finding]:
     if not tasks:
         return
     yield from _blocked(trial, tasks)
+    yield from _computing(trial, tasks)
     yield from _in_turn(trial)
 
 
@@ -116,7 +137,7 @@ def _blocked(trial: Trial, tasks: dict[ThreadRow, int]) -> Iterator[Finding]:
         above = [_coroutine(trial, row) for row in rows]
         inside = sum(calls.inclusive[row] for row, top in zip(rows, above, strict=True) if top)
         whole = sum(calls.inclusive[row] for row in rows)
-        if ns < LEAST * trial.wall_ns or inside < 0.9 * whole:
+        if ns < LEAST * trial.wall_ns or inside < 0.9 * whole or not _comes_again(trial, hot):
             continue
         coroutine = max((timer for timer in above if timer), key=lambda timer: above.count(timer))
         yield Finding(
@@ -133,6 +154,15 @@ def _blocked(trial: Trial, tasks: dict[ThreadRow, int]) -> Iterator[Finding]:
             "asynchronous library for it",
             refuted_by="the tasks need each other's results in this order",
         )  # fmt: skip
+
+
+def _comes_again(trial: Trial, hot: Hot) -> bool:
+    """Whether the line is run several times, and not by one routine that begins or ends the
+    program, while no other task is there."""
+    if trial.calls.entries(hot.timer) >= LEAST_TASKS:
+        return True
+    parsed = tree(trial, hot.timer)
+    return parsed is not None and any(_gives_way(parsed, part.node) for part in parts(hot, parsed))
 
 
 def _coroutine(trial: Trial, row: int) -> TimerRow | None:
@@ -167,6 +197,167 @@ def _from(trial: Trial, coroutine: TimerRow, blocking: TimerRow) -> str:
     if len(lines) == 1:
         return f", called by the coroutine {coroutine.short_name} ({coroutine.file}:{lines[0]})"
     return f", called by the coroutine {place(coroutine)}"
+
+
+# --- what computes in it ---------------------------------------------------------
+
+
+class _Step(NamedTuple):
+    """What a coroutine computes without giving way.
+
+    Attributes:
+        timer: the routine that does it; the coroutine itself, if it is one of its lines.
+        line: of the coroutine, where it does.
+        ns: its time in all.
+        calls: how often, at most.
+    """
+
+    timer: TimerRow
+    coroutine: TimerRow
+    line: int
+    ns: float
+    calls: int
+
+
+def _computing(trial: Trial, tasks: dict[ThreadRow, int]) -> Iterator[Finding]:
+    """Steps that keep the other tasks waiting for as long as they compute."""
+    for thread, started in tasks.items():
+        if started < LEAST_TASKS:
+            continue
+        ready = 1 - (trial.runnable(thread) or 0.0)
+        for step in (*_routines(trial, thread), *_own_lines(trial, thread)):
+            each_ns = step.ns * ready / step.calls
+            if (
+                step.ns < LEAST_COMPUTED * trial.wall_ns
+                or step.calls < LEAST_STEPS
+                or each_ns < LEAST_STEP_NS
+            ):
+                continue
+            frees = _frees_the_gil(trial, step.timer)
+            where = f"{step.coroutine.file}:{step.line}"
+            called = "" if step.timer == step.coroutine else (
+                f", called by the coroutine {step.coroutine.short_name} ({where})")  # fmt: skip
+            what = (
+                f"{step.coroutine.short_name} ({where})"
+                if step.timer == step.coroutine
+                else hottest(trial, step.timer)
+            )
+            yield Finding(
+                f"{KIND}: blocked",
+                f"the event loop stands still while {what} computes{called}: "
+                f"{duration(each_ns)} of CPU time each, {count(step.calls)} times, "
+                f"{percent(100 * step.ns / trial.wall_ns)} % of the run, in which none of "
+                f"{count(started)} tasks goes on",
+                saved_ns=step.ns,
+                wall_ns=trial.wall_ns,
+                evidence=(trial.evidence(("thread", "timer"),
+                                (Condition("timer", (step.timer.timer,)), HOST),
+                                ("inclusive", "calls")),),
+                confidence="medium",
+                attempt="run what computes in a thread: await asyncio.to_thread(...); it works "
+                "without the GIL" if frees else
+                "run what computes in another process: await loop.run_in_executor("
+                "ProcessPoolExecutor(), ...)",
+                refuted_by="all tasks need these results before they can go on",
+            )  # fmt: skip
+
+
+def _routines(trial: Trial, thread: ThreadRow) -> Iterator[_Step]:
+    """Plain routines of the program that coroutines call."""
+    calls = trial.calls
+    computed = _computed(trial, thread)
+    below: dict[tuple[TimerRow, TimerRow], list[int]] = {}
+    for timer in calls.timers:
+        if not trial.is_own(timer) or not _is_plain(trial, timer):
+            continue
+        for row in calls.rows_of(timer):
+            above = calls.parent[row]
+            if calls.thread[row] == thread and above >= 0:
+                caller = calls.timer[above]
+                if _is_coroutine(trial, caller) and _coroutine(trial, above) is not None:
+                    below.setdefault((timer, caller), []).append(row)
+    for (timer, caller), rows in below.items():
+        function = source.function(trial, caller)
+        parsed = tree(trial, caller)
+        if function is None or parsed is None:
+            continue
+        last = timer.short_name.split(".")[-1]
+        sites = [part for part in ast.walk(function)
+                 if isinstance(part, ast.Call) and source.called(part) == last]  # fmt: skip
+        is_task = calls.entries(caller) >= LEAST_TASKS
+        if not sites or not (is_task or any(_gives_way(parsed, site) for site in sites)):
+            continue
+        inside = {calls.timer[one] for row in rows for one in calls.below(row)}
+        seen = [computed[one] for one in inside if one in computed]
+        whole = sum(whole_ns for _, whole_ns in seen)
+        share_of_cpu = sum(cpu_ns for cpu_ns, _ in seen) / whole if whole else 0.0
+        ns = sum(calls.inclusive[row] for row in rows) * share_of_cpu
+        number = sum(int(calls.calls[row]) for row in rows)
+        yield _Step(timer, caller, sites[0].lineno, ns, max(number, 1))
+
+
+def _own_lines(trial: Trial, thread: ThreadRow) -> Iterator[_Step]:
+    """Lines of coroutines that compute, in C functions or by themselves."""
+    calls = trial.calls
+    turns = sum(int(calls.calls[row]) for row in calls.rows(_runs) if calls.thread[row] == thread)
+    for hot in hot_lines(trial, LEAST_COMPUTED):
+        parsed = tree(trial, hot.timer)
+        if hot.thread != thread or parsed is None or not _is_coroutine(trial, hot.timer):
+            continue
+        ns = hot.by_state.get("cpu", 0)
+        node = next((part.node for part in parts(hot, parsed)), None)
+        if node is None or any(isinstance(part, ast.Await) for part in ast.walk(node)):
+            continue
+        entries = int(calls.entries(hot.timer))
+        if _gives_way(parsed, node):
+            yield _Step(hot.timer, hot.timer, hot.line, ns, max(turns, 1))
+        elif entries >= LEAST_TASKS:
+            yield _Step(hot.timer, hot.timer, hot.line, ns, entries)
+
+
+def _is_plain(trial: Trial, timer: TimerRow) -> bool:
+    """Whether a call of it runs to its end at once."""
+    function = source.function(trial, timer)
+    return isinstance(function, ast.FunctionDef) and not any(
+        isinstance(part, ast.Yield | ast.YieldFrom) for part in ast.walk(function)
+    )
+
+
+def _gives_way(parsed: Tree, node: ast.AST) -> bool:
+    """Whether it is in a loop of the coroutine that awaits something, or takes from what does."""
+    repeats = parsed.repeats(node)
+    while repeats is not None:
+        if isinstance(repeats, ast.AsyncFor) or any(
+            isinstance(part, ast.Await | ast.AsyncFor) for part in ast.walk(repeats)
+        ):
+            return True
+        repeats = parsed.repeats(repeats)
+    return False
+
+
+def _computed(trial: Trial, thread: ThreadRow) -> dict[TimerRow, tuple[int, int]]:
+    """How long each routine was seen to compute on a thread, and how long it was seen [ns]."""
+    sums: dict[TimerRow, tuple[int, int]] = {}
+    for row in trial.lines:
+        if row.thread == thread:
+            cpu, whole = sums.get(row.timer, (0, 0))
+            ns = row.line.time_ns
+            sums[row.timer] = cpu + (ns if row.line.state == "cpu" else 0), whole + ns
+    return sums
+
+
+_WITHOUT_GIL = frozenset({"hashlib", "zlib", "bz2", "lzma", "gzip", "bcrypt", "scrypt"})
+"""Modules whose functions release the GIL while they compute."""
+
+
+def _frees_the_gil(trial: Trial, timer: TimerRow) -> bool:
+    """Whether its hottest line computes in a function that releases the GIL."""
+    parsed, line = tree(trial, timer), trial.hottest.get(timer)
+    return parsed is not None and any(
+        isinstance(part, ast.Call) and part.lineno == line
+        and not _WITHOUT_GIL.isdisjoint(source.names(part.func))
+        for part in ast.walk(parsed.module)
+    )  # fmt: skip
 
 
 # --- one after another -----------------------------------------------------------

@@ -200,10 +200,11 @@ class GpuClock:
 
     @cached_property
     def loop_ns(self) -> float:
-        """H; 0 if it is not known."""
+        """H, without waits for a processor, as the watch samples them; 0 if it is not known."""
         if self.counted:
             return 0.0
-        return sum(self.trial.calls.exclusive[row] for row in self.loop.rows)
+        whole = sum(self.trial.calls.exclusive[row] for row in self.loop.rows)
+        return whole * (1 - (self.trial.runnable(self.main) or 0.0))
 
     @property
     def where(self) -> str:

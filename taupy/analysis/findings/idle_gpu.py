@@ -43,7 +43,7 @@ _FIRST = {
 def _is_judged(trial: Trial, name: str) -> bool:
     """Whether another rule finds this fault."""
     return any(
-        finding.saved_ns >= least(trial)
+        isinstance(finding, Finding) and finding.saved_ns >= least(trial)
         for rule in _FIRST.get(name, ())
         for finding in rule.find(trial)
     )

@@ -25,6 +25,10 @@ LEAST_ON_CLOCK = 0.1
 """The same for elapsed time, if CPU time is uneven, too: on a busy machine, a worker that waits for
 a processor also takes longer."""
 
+LEAST_SAVED = 0.05
+"""Minimum saving as a share of elapsed time: with little to do in all, the first worker that gets a
+processor does it, and there is nothing to divide better."""
+
 LEAST_OF_RANKS = 0.05
 """The same for ranks, which do equal steps and wait for each other in each: jitter is a few
 percent."""
@@ -57,7 +61,11 @@ def _of_workers(trial: Trial, work: TimerRow, sharing: list[Worker]) -> Iterator
     share = 1 - even / longest.ns if longest.ns else 0
     of_cpu = _uneven_cpu(trial, longest, sharing, cores) if share >= LEAST_ON_CLOCK else 0
     life = trial.calls.life_ns()[longest.thread]
-    if max(share, of_cpu) < LEAST or waited > MOST_WAITED * life:
+    if (
+        max(share, of_cpu) < LEAST
+        or waited > MOST_WAITED * life
+        or saved < LEAST_SAVED * trial.wall_ns
+    ):
         return
     yield Finding(
         KIND,

@@ -11,6 +11,7 @@ from taupy.analysis.findings.trial import HOST, Trial
 from taupy.model.finding import Abstention, Finding
 from taupy.model.question import Condition, Question
 from taupy.model.rows import TimerRow
+from taupy.model.sampled import STATES
 from taupy.units import duration, percent, several
 
 KIND = "regression"
@@ -38,14 +39,20 @@ def find(trial: Trial) -> Iterator[Finding | Abstention]:
         )
         return
     clock, cpu = _totals(trial, earlier), _cpu_times(trial, earlier)
+    waited = _for_a_processor(trial)
+    if trial.id in clock:
+        clock[trial.id] -= waited
     longer = _beyond(trial.id, clock) or _beyond(trial.id, cpu)
     if longer is None:
         return
     timer, more = _grown(trial, earlier)
     does = "takes" if longer.earlier is clock else "computes for"
+    without = ""
+    if longer.earlier is clock and waited >= LEAST * longer.now:
+        without = f" (without {duration(waited)} in which it waited for a processor)"
     yield Finding(
         KIND,
-        f"the main thread {does} {duration(longer.now)}, "
+        f"the main thread {does} {duration(longer.now)}{without}, "
         f"{percent(100 * (longer.now / longer.usual - 1))} % more than the median of "
         f"{several(len(longer.earlier), 'earlier trial')}, {duration(longer.usual)} (at most "
         f"{duration(longer.most)}); {place(timer)} grew most, by {duration(more)} "
@@ -83,6 +90,13 @@ def _beyond(id: int, times: dict[int, float]) -> _Longer | None:
 
 
 _MAIN = Condition("thread", ("0.0.0",))
+
+
+def _for_a_processor(trial: Trial) -> float:
+    """How long the main thread waited for a processor, as the watch samples it: so much of its
+    time is the machine's, however long earlier trials have waited."""
+    main = next((thread for thread in trial.states if thread[:3] == (0, 0, 0)), None)
+    return trial.seen_ns(main).get(STATES[1], 0.0) if main is not None else 0.0
 
 
 def _totals(trial: Trial, earlier: tuple[int, ...]) -> dict[int, float]:

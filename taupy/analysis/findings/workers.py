@@ -9,6 +9,7 @@ from taupy.analysis.findings.calls import phase
 from taupy.analysis.findings.trial import Trial
 from taupy.analysis.known_routines import is_wait
 from taupy.model.rows import ThreadRow, TimerRow
+from taupy.model.sampled import STATES
 
 _TALKING, _IMPORTING = phase("communication"), phase("import")
 _STARTERS = (
@@ -19,7 +20,7 @@ _STARTERS = (
 
 class Worker(NamedTuple):
     """A thread, the routine that it runs, and its time there without waits, collectives and
-    imports."""
+    imports, and without waits for a processor, as the watch samples them."""
 
     thread: ThreadRow
     work: TimerRow
@@ -38,8 +39,14 @@ def workers(trial: Trial) -> list[Worker]:
             sums[timer] = sums.get(timer, 0) + calls.inclusive[row] - waits
         if sums:
             work = max(sums, key=sums.__getitem__)
-            given_work.append(Worker(thread, work, sums[work]))
+            given_work.append(Worker(thread, work, _ready(trial, thread, sums[work])))
     return given_work
+
+
+def _ready(trial: Trial, thread: ThreadRow, ns: float) -> float:
+    """The part of a thread's time in which it did not wait for a processor."""
+    least = min(ns, trial.cpu_ns.get(thread, 0))
+    return max(least, ns - trial.seen_ns(thread).get(STATES[1], 0))
 
 
 def _given(trial: Trial) -> dict[ThreadRow, list[int]]:
