@@ -127,6 +127,6 @@ def test_what_is_named_of_any_loader_has_that_much(seed, tmp_path):
     random = Random(seed)
     sizes = [random.choice([0, 5_000, 10 * MS, 300 * MS, 3_000 * MS]) for _ in range(6)]
     workers = [(sizes[2], sizes[3]), (sizes[4], sizes[5])][: random.randrange(3)]
-    sentences, own_ns = sentences_of(tmp_path, loader(sizes[0], sizes[1] + 100 * MS, workers))
+    sentences, own_ns = sentences_of(tmp_path, loader(sizes[0], sizes[1] + 300 * MS, workers))
     assert any("waits" in sentence for sentence in sentences)
     assert_true(sentences, own_ns)

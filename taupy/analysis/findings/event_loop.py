@@ -287,8 +287,8 @@ def _routines(trial: Trial, thread: ThreadRow) -> Iterator[_Step]:
         is_task = calls.entries(caller) >= LEAST_TASKS
         if not sites or not (is_task or any(_gives_way(parsed, site) for site in sites)):
             continue
-        inside = {calls.timer[one] for row in rows for one in calls.below(row)}
-        seen = [computed[one] for one in inside if one in computed]
+        inside = {calls.timer[inner] for row in rows for inner in calls.below(row)}
+        seen = [computed[called] for called in inside if called in computed]
         whole = sum(whole_ns for _, whole_ns in seen)
         share_of_cpu = sum(cpu_ns for cpu_ns, _ in seen) / whole if whole else 0.0
         ns = sum(calls.inclusive[row] for row in rows) * share_of_cpu
