@@ -94,6 +94,15 @@ def _remarks(db: ProfileDB, trial_id: int, state: str) -> list[str]:
     return remarks
 
 
+def _kind_of(view: View) -> str | None:
+    """The kind of threads that a table adds up, as its rows name it."""
+    names = [column.name for column in view.columns]
+    if not view.rows or "thread_name" not in names:
+        return None
+    name = view.rows[0][names.index("thread_name")]
+    return None if name is None else str(name)
+
+
 @dataclass(slots=True)
 class Request:
     """The trial, and what the user wants to see of it."""
@@ -128,12 +137,38 @@ class Request:
         metric = metrics.resolve(self.db, self.trial_id, name)
         self.chosen = self._where(threads)
         views = self._of_metric(threads, metric)
+        if metric.name == "time" and not terminal.is_for_programs(args.form):
+            views = self._with_lines(views, threads)
         if others := self._others(threads):
             from taupy.pprof import beside
 
             kinds = self._kinds(threads)
             views = [beside.with_metrics(view, others, self.args.plain, kinds) for view in views]
         return views if metric.additive else [figures.without_shares(view) for view in views]
+
+    def _with_lines(self, views: list[View], threads: Sequence[ThreadRow]) -> list[View]:
+        """Flat tables with the line that each routine was in most."""
+        from taupy.pprof import line_notes
+        from taupy.profiledb.lines import line_sums
+
+        lines = line_sums(self.db, self.trial_id)
+        if not lines:
+            return views
+        kinds = self._kinds(threads)
+        chosen = [selection.place_of(thread) for thread in threads]
+        noted = [
+            line_notes.with_lines(
+                view,
+                lines,
+                [selection.place_of(thread) for thread in kinds[title]]
+                if (title := _kind_of(view)) in kinds
+                else chosen,
+            )
+            for view in views
+        ]
+        if noted != views:
+            noted[-1] = replace(noted[-1], notes=[*noted[-1].notes, line_notes.NOTE])
+        return noted
 
     def _others(self, threads: Sequence[ThreadRow]) -> list[Answer]:
         """The metrics of --also."""

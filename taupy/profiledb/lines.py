@@ -18,6 +18,16 @@ _READ = f"""
      ORDER BY thread_id, time_ns DESC, timer_id, line, start_column, end_column, state, callee_id
 """
 
+_SUMS = """
+    SELECT thread.node, thread.context, thread.thread, timer.name, line.line, sum(line.looks),
+           sum(line.time_ns)
+      FROM line
+      JOIN thread ON thread.id = line.thread_id
+      JOIN timer ON timer.id = line.timer_id
+     WHERE line.trial_id = ?
+     GROUP BY thread.node, thread.context, thread.thread, timer.name, line.line
+     ORDER BY thread.node, thread.context, thread.thread, timer.name, line.line"""
+
 
 def add_lines(
     connection: sqlite3.Connection,
@@ -42,6 +52,14 @@ def add_lines(
             for line in lines
         ),
     )
+
+
+def line_sums(db: ProfileDB, trial: int) -> list[tuple[tuple[int, int, int], str, int, int, int]]:
+    """Thread, routine's full name, line, looks and time [ns] of a trial's lines."""
+    return [
+        ((node, context, thread), name, *sums)
+        for node, context, thread, name, *sums in db.rows(_SUMS, (trial,))
+    ]
 
 
 def read_lines(db: ProfileDB, trial: int) -> Iterator[tuple[int, LineTime]]:
