@@ -7,6 +7,7 @@ report; here it is only cut to what a page can show, by the rules below.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -265,14 +266,15 @@ def _evidence(evidence: Evidence) -> dict[str, Any]:
     }
 
 
-_TIMES = ("inclusive", "exclusive", "time")
+_TIMES = re.compile(r"inclusive|exclusive|(.*[ :_])?time|.*_ns")
+"""Columns of nanoseconds; `inclusive time` is a value and its metric."""
 
 
 def _evidence_cell(name: str, cell: object) -> str:
     if cell is None:
         return ""
     if isinstance(cell, int | float):
-        if name in _TIMES or name.endswith("_ns") or name.endswith(":time"):
+        if _TIMES.fullmatch(name):
             return duration(cell)
         return count(cell) if isinstance(cell, int) else f"{cell:.6g}"
     return str(cell)

@@ -267,3 +267,15 @@ def test_a_trial_without_any_call_tree_has_no_findings(tmp_path, capsys):
     found = _report(tmp_path, profile)
     assert found.judgement.findings == []
     assert "no findings" in screen.text(found)
+
+
+@pytest.mark.parametrize(
+    ("heading", "shown"),
+    [
+        *((name, "712 ms") for name in ("inclusive", "time", "inclusive:time", "inclusive time")),
+        *((name, "712 ms") for name in ("exclusive_ns", "wait_ns", "exclusive cpu_time")),
+        *((name, "711,563,128") for name in ("calls", "times", "flop")),
+    ],
+)
+def test_times_of_evidence_have_their_unit_on_the_page(heading, shown):
+    assert front._evidence_cell(heading, 711_563_128) == shown
