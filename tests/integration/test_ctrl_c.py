@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
+from taupy.answers import ANSWERS
+from taupy.commands import COMMANDS
 from taupy.profiledb.database import ProfileDB
+from taupy.profiledb.writer import add_profile
 from taupy.state.saving import save_named
 from tests.in_process import taupy
+from tests.unit.roofline.build import cpu_trial
 
 MOMENTS = 4
 COMMAND = """
@@ -36,8 +42,41 @@ LINES = {
     "import": ("import", "STACKS", "--format", "collapsed", "--db", "new.db"),
     "merge": ("merge", "new.db", "SOURCE"),
     "export": ("export", "1", "-o", "out.speedscope.json", "--db", "SOURCE"),
+    "export to pprof": ("export", "1", "-o", "out.pb.gz", "--db", "SOURCE"),
     "report": ("report", "1", "-o", "out.html", "--db", "SOURCE"),
+    "roofline": ("roofline", "latest", "-o", "out.html", "--db", "SOURCE"),
+    "pprof": ("pprof", "1", "--parquet", "out.parquet", "--db", "SOURCE"),
+    "pivot": ("pivot", "--rows", "routine", "--parquet", "out.parquet", "--db", "SOURCE"),
+    "compare": ("compare", "1", "2", "--metric", "samples", "--fail-on", "samples > +900%", "--undecided", "pass",
+                "--junit", "out.xml", "--db", "SOURCE"),
+    "query": ("query", "select * from callpaths", "--parquet", "out.parquet", "--db", "SOURCE"),
+    "trials": ("trials", "delete", "1", "--yes", "--db", "COPY"),
+    "ceilings": ("ceilings", "datasheet", "H100", "--keep", "--db", "COPY"),
+    "derive": ("derive", "add", "mean_call", "time / calls", "--db", "COPY"),
+}  # fmt: skip
+"""What writes files, makes a database, or changes one."""
+SOME = {"export to pprof": 2, "pprof": 2, "query": 2, "pivot": 2}
+"""Moments of commands that write as others do."""
+READS = {
+    *("top", "dump", "doctor", "static", "avail", "completion", "help", "serve", "clean"),
+    *("kernel", *ANSWERS),
 }
+"""These write nothing but with `--parquet`, as `pprof` does. (`clean` removes files one by one, and
+`serve` is ended by Ctrl-C.)"""
+ELSEWHERE = {
+    "run": "integration/test_sweep.py", "gate": "integration/test_gate.py",
+    "sweep": "integration/test_sweep.py", "attach": "integration/test_attach.py",
+    "setup": "integration/test_ctrl_c.py",
+    "push": "store/test_store.py", "pull": "store/test_store.py", "store": "store/test_upkeep.py",
+}  # fmt: skip
+"""Where the others are interrupted or killed."""
+
+
+def test_of_every_command_it_is_known_where_it_is_interrupted():
+    here = {words[0] for words in LINES.values()}
+    assert {*COMMANDS} == here | (READS & {*COMMANDS}) | {*ELSEWHERE}
+    for place in ELSEWHERE.values():
+        assert (Path(__file__).parents[1] / place).exists(), place
 
 
 @pytest.fixture(scope="module")
@@ -49,26 +88,37 @@ def given(tmp_path_factory):
         for _ in range(10_000):
             names = (f"f{numbers.randrange(60)} (m.py:{numbers.randrange(9)})" for _ in range(6))
             print(f"main (a.py:1);{';'.join(names)} {numbers.randrange(1, 99)}", file=file)
-    made = taupy("import", folder / "stacks.txt", "--format", "collapsed", "--db", folder / "a.db")
-    assert made.returncode == 0, made.stderr
+    for name in ("one", "two"):
+        made = taupy("import", folder / "stacks.txt", "--format", "collapsed", "--name", name,
+                     "--db", folder / "a.db")  # fmt: skip
+        assert made.returncode == 0, made.stderr
+    with ProfileDB.open(folder / "a.db", readonly=False) as db:
+        add_profile(db, cpu_trial(3))
     return folder
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("command", LINES)
 def test_ctrl_c_leaves_nothing_half_written(given, command, tmp_path):
-    places = {"STACKS": str(given / "stacks.txt"), "SOURCE": str(given / "a.db")}
-    words = [places.get(word, word) for word in LINES[command]]
+    line = LINES[command]
+    if "--parquet" in line:
+        pytest.importorskip("pyarrow")
+    changes = "COPY" in line
     environment = {**os.environ, "TMPDIR": str(tmp_path / "temporary")}
 
     def run(after: float, name: str):
-        (tmp_path / name).mkdir()
+        folder = tmp_path / name
+        folder.mkdir()
         (tmp_path / "temporary").mkdir(exist_ok=True)
+        if changes:
+            shutil.copy(given / "a.db", folder / "copy.db")
+        places = {"STACKS": given / "stacks.txt", "SOURCE": given / "a.db", "COPY": "copy.db"}
+        words = [str(places.get(word, word)) for word in line]
         used, ours = os.pipe()
         program = COMMAND.replace("open(3,", f"open({ours},")
         done = subprocess.run(
             [sys.executable, "-c", program, str(after), *words],
-            cwd=tmp_path / name, env=environment, capture_output=True, text=True, pass_fds=(ours,),
+            cwd=folder, env=environment, capture_output=True, text=True, pass_fds=(ours,),
         )  # fmt: skip
         os.close(ours)
         with open(used) as file:
@@ -76,23 +126,38 @@ def test_ctrl_c_leaves_nothing_half_written(given, command, tmp_path):
 
     whole, took = run(0, "whole")
     assert whole.returncode == 0, whole.stderr
-    (made,) = os.listdir(tmp_path / "whole")
-    for number in range(MOMENTS):
-        after = took * (number + random.random()) / MOMENTS
+    made = sorted(os.listdir(tmp_path / "whole"))
+    before, changed = (0, 0), state(tmp_path / "whole")
+    if changes:
+        before = state(given)
+    moments = SOME.get(command, MOMENTS)
+    for number in range(moments):
+        after = took * (number + random.random()) / moments
         done, _ = run(after, str(number))
-        left = os.listdir(tmp_path / str(number))
+        folder = tmp_path / str(number)
+        left = sorted(os.listdir(folder))
         if done.returncode == 0:  # it was done before
-            assert left == [made], after
+            assert left == made, after
+            assert state(folder) == changed, after
             continue
-        assert (done.returncode, done.stdout) == (130, ""), (after, done.stderr)
+        assert done.returncode == 130, (after, done.stderr)
         assert done.stderr == "taupy: stopped by Ctrl-C; nothing is left half written\n", after
-        assert left in ([], ["new.db"]), after
+        assert left in ([], ["copy.db"], ["new.db"]), after
         assert os.listdir(tmp_path / "temporary") == [], after
-        if left:  # it had been made, and holds no trial
-            file = tmp_path / str(number) / "new.db"
-            assert taupy("doctor", file).returncode == 0, after
-            with ProfileDB.open(file) as db:
-                assert db.trials() == [], after
+        for name in left:  # a new one had been made, and holds no trial
+            assert taupy("doctor", folder / name).returncode == 0, after
+            assert state(folder) in (before, changed if changes else before), after
+
+
+def state(folder: Path) -> tuple[int, int]:
+    """How many trials, and derived metrics and ceilings, the databases in a folder hold."""
+    trials = others = 0
+    for file in folder.glob("*.db"):
+        with ProfileDB.open(file) as db:
+            trials += len(db.trials())
+            for table in ("derived_metric", "ceiling"):
+                others += len(db.rows(f"SELECT 1 FROM {table}"))
+    return trials, others
 
 
 COMPILER = """#!/bin/sh
