@@ -1,6 +1,6 @@
 """What each rank, worker process or further thread did: a bar each, on screens and pages.
 
-Their times overlap with those of the main thread, so that each group stands under a heading of its
+Their times overlap with those of the main thread, so that each group has a heading of its
 own. Of ranks whose collectives were matched, `taupy ranks` knows what each computed and for how
 long it waited for others; of all others the time is divided by kind, as the main thread's strip.
 """
@@ -93,26 +93,26 @@ def lanes(
     tally = places.tally(tree, names, paths)
     of_thread = tally.places()
     words = KINDS if with_c else {**KINDS, "own": "your code"}
-    made: dict[Group, list[Lane]] = {group: [] for group in _TITLES}
+    bars_of: dict[Group, list[Lane]] = {group: [] for group in _TITLES}
     runs_own: set[Group] = set()
     for at in sorted(range(len(names)), key=lambda at: tree.threads[at]):
         thread, group = tree.threads[at], groups[at]
         shown: Group = "other ranks" if group == MAIN and is_job else group
         mine = of_thread.get(names[at])
-        if shown not in made or not mine:
+        if shown not in bars_of or not mine:
             continue
         if any(place.kind == "own" for place in mine):
             runs_own.add(group)
         of_kinds = kinds([GroupPlaces(MAIN, 1, mine, tally.packages(names[at]))])
         bands = [Band(kind, words[kind], ns) for kind, ns in of_kinds.items()]
-        made[shown].append(Lane(_name(thread, shown, facts), bands))
+        bars_of[shown].append(Lane(_name(thread, shown, facts), bands))
     ranks = _ranks(of_ranks)
     if ranks and "other ranks" in runs_own:
-        made["other ranks"] = ranks
+        bars_of["other ranks"] = ranks
     return [
-        Lanes(title, group, made[group])
+        Lanes(title, group, bars_of[group])
         for group, title in _TITLES.items()
-        if made[group] and group in runs_own
+        if bars_of[group] and group in runs_own
     ]
 
 
@@ -131,7 +131,7 @@ def _ranks(view: View | None) -> list[Lane]:
     if view is None:
         return []
     names = [column.name for column in view.columns]
-    made = []
+    bars: list[Lane] = []
     for row in view.rows:
         cells = dict(zip(names, row, strict=True))
         rank = cells["rank"]
@@ -143,5 +143,5 @@ def _ranks(view: View | None) -> list[Lane]:
             for name, (kind, word) in _OF_RANKS.items()
             if isinstance(ns := cells[name], int | float) and ns > 0
         ]
-        made.append(Lane(f"rank {rank}", bands))
-    return made
+        bars.append(Lane(f"rank {rank}", bands))
+    return bars

@@ -74,7 +74,7 @@ class _Detail(NamedTuple):
         main: own places of the main thread.
         least: share of its threads' time from which on a main place is shown.
         lanes: bars of each group of ranks, worker processes and further threads; of none, their
-            seconds stand in a line.
+            seconds are in one line.
     """
 
     callees: int = 5
