@@ -59,7 +59,8 @@ _TRIES = 8
 """So often, the Python of a process is searched for."""
 _THREADS_A_TICK = 32
 _REST = 4
-"""A round of looks is followed by a pause of at least so many times its length."""
+"""A round of looks, or a search for threads, is followed by a pause from it of at least so many
+times its length."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -167,7 +168,7 @@ class Watch:
         self.processes = {pid: Interpreter(pid)}
         self.threads: dict[tuple[int, int], _Seen] = {}  # the one looked at longest ago first
         self.tries: dict[tuple[int, int], int] = {}  # to find the Python of a process, by its start
-        self.searched_at = 0.0
+        self.search_at = 0.0
 
     def __enter__(self) -> Watch:
         return self
@@ -195,13 +196,16 @@ class Watch:
         try:
             while not ended.is_set():
                 now = time.monotonic()
-                if now - self.searched_at >= _AGAIN_S:
+                if now >= self.search_at:
                     self.find()
-                    self.searched_at = now
+                    after = time.monotonic()
+                    # With thousands of threads it takes longer than many looks.
+                    self.search_at = after + max(_AGAIN_S, _REST * (after - now))
                 if self.is_over():
                     return False
                 if seconds is not None and now - began >= seconds:
                     return True
+                look_began = time.monotonic()
                 self.look()
                 progress.advance()
                 if not self.looks.looks and self.looks.torn > _TORN_AT_FIRST:
@@ -209,7 +213,7 @@ class Watch:
                         f"process {self.pid} cannot be read: its Python was built otherwise than "
                         "ours"
                     )
-                took = time.monotonic() - now
+                took = time.monotonic() - look_began
                 ended.wait(max(random.uniform(0.75, 1.25) / rate, _REST * took))
         except PermissionError:
             if not self.looks.looks:
@@ -230,6 +234,7 @@ class Watch:
         now = time.monotonic_ns()
         for pid, interpreter in [*self.processes.items()]:
             threads = list(interpreter.threads()) if interpreter.is_there() else []
+            threads.sort(key=lambda thread: thread.native_id)  # the main thread first
             if not threads:
                 # It has ended, or runs another program (exec), whose Python may not have begun.
                 self.processes.pop(pid).close()

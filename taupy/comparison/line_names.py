@@ -82,11 +82,11 @@ def line_keys(
     return keys
 
 
-def matched_lines(known: Collection[Line], lines: Collection[Line]) -> dict[Line, Line]:
+def matched_lines(earlier: Collection[Line], lines: Collection[Line]) -> dict[Line, Line]:
     """Those of `lines` that are the same as a known one -> that one."""
-    same = {line: line for line in lines if line in known}
+    same = {line: line for line in lines if line in earlier}
     for level in (*_LEVELS, None):
-        free = [line for line in known if line not in same.values()]
+        free = [line for line in earlier if line not in same.values()]
         open_lines = [line for line in lines if line not in same]
         if level is None:
             unknown = _by_place(free, open_lines)
@@ -99,8 +99,8 @@ def matched_lines(known: Collection[Line], lines: Collection[Line]) -> dict[Line
     return same
 
 
-def _by_place(known: Collection[Line], lines: Collection[Line]) -> dict[Line, Line]:
-    at = {(line.file, line.number): line for line in known}
+def _by_place(earlier: Collection[Line], lines: Collection[Line]) -> dict[Line, Line]:
+    at = {(line.file, line.number): line for line in earlier}
     places = ((line, at.get((line.file, line.number))) for line in lines)
     return {line: old for line, old in places if old is not None}
 

@@ -117,11 +117,11 @@ def _rows(db: ProfileDB, question: Question) -> list[tuple[int, int, int, Line, 
             rows.append((trial, thread, timer, line, time))
     wanted = [limit.labels for limit in question.where if limit.dimension == LINE]
     seen = {(file, meant) for (_, file, meant), n in looks_of.items() if n >= LEAST_LOOKS}
-    told = (
+    labelled = (
         (trial, thread, timer, line if (line.file, _meant(line)) in seen else REST, time)
         for trial, thread, timer, line, time in rows
     )
-    return [row for row in told if all(str(row[3]) in names for names in wanted)]
+    return [row for row in labelled if all(str(row[3]) in names for names in wanted)]
 
 
 def _meant(line: Line) -> int:

@@ -76,7 +76,7 @@ def test_what_attach_sees_is_a_sampled_trial(runs):
     )
     assert source.startswith(f"attach {program.pid}: ") and (code, calls) == (None, 0)
     screen = runs.taupy("report").stdout
-    main = screen[: screen.index("in other threads")]
+    main = screen[: screen.index("Other threads")]
     assert "inner" in main and "waits" not in main
     assert "sampled from outside" in screen
     lines = runs.taupy("lines", "--csv").stdout
