@@ -2,11 +2,11 @@
 
     python benchmarks/operators.py
 
-Needs PyTorch, and `taupy setup torch`. Three workers run the same operators in turns: one without
-taupy, one without taupy whose RecordFunction callback is empty, and one under `taupy run
---operators`. The table shows the CPU time of an operator, and what a worker adds to that of the one
-before it in the same round (median and middle half), in ns. Operators: one that returns a view,
-with two nested in it (`t`), and one of 8x8 matrices, with its own (`addmm`).
+Needs PyTorch, and `taupy setup torch`. Four workers run the same operators in turns: one without
+taupy, one without taupy whose RecordFunction callback is empty, one under `taupy run --operators`,
+and one with `--signatures`. The table shows the CPU time of an operator, and what a worker adds to
+that of the one before it in the same round (median and middle half), in ns. Operators: one that
+returns a view, with two nested in it (`t`), and one of 8x8 matrices, with its own (`addmm`).
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve()
 TAUPY = ("-m", "taupy", "run", "--quiet", "--no-watch", "--operators")
-WORKERS = {"plain": (), "empty callback": (), "taupy": TAUPY}
+SIGNATURES = (*TAUPY, "--signatures")
+WORKERS = {"plain": (), "empty callback": (), "taupy": TAUPY, "taupy --signatures": SIGNATURES}
 CALLS, ROUNDS = 2000, 41
 EMPTY = """
 #include <ATen/record_function.h>

@@ -12,7 +12,6 @@
 #include "steps_window.h"
 #include "timers.h"
 #include "timing.h"
-#include <dlfcn.h>
 #include <stdio.h>
 
 #define OPEN_AT_MOST 64 /* autograd moves deeper nesting to another thread first */
@@ -116,7 +115,7 @@ static int enter_known(Thread *thread, OpenNode *open, void *owner, const char *
 {
     Node *caller = thread->cursor;
     Node *layer = owner != NULL ? layer_known(thread, caller, owner) : NULL;
-    void *timer = timer_known(&nodes, name);
+    void *timer = timer_known(&nodes, name, 0);
     if (owner != NULL && !spans_ready(thread))
         return 0;
     if ((owner != NULL && layer == NULL) || timer == NULL)
@@ -163,7 +162,7 @@ static void enter_new(OpenNode *open, void *owner, const char *name)
     void *timer = NULL;
     if (thread != NULL && is_recordable(thread)) {
         if (callpath_count < callpath_limit)
-            timer = timer_named(&nodes, name);
+            timer = timer_named(&nodes, name, 0, NULL);
         else
             part->calls_over_limit++;
     }
@@ -298,12 +297,9 @@ void autograd_owner(void *backward)
 static const char *library_begin(void)
 {
     const char *problem = NULL;
-    void *library = library_open(autograd_library, &problem);
-    if (library == NULL)
-        return problem;
-    AutogradEntry *begin = (AutogradEntry *)dlsym(library, AUTOGRAD_ENTRY);
+    AutogradEntry *begin = (AutogradEntry *)library_entry(autograd_library, AUTOGRAD_ENTRY, &problem);
     if (begin == NULL)
-        return dlerror();
+        return problem;
     host = (AutogradHost){AUTOGRAD_HOST_VERSION, node_begins, node_ends, NULL, NULL};
     return begin(&host);
 }

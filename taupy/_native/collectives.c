@@ -6,7 +6,6 @@
 #include "process.h"
 #include "steps.h"
 #include "stretches.h"
-#include <dlfcn.h>
 #include <stdio.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -613,12 +612,9 @@ static void group_look(const char *name, PyObject *ranks)
 static const char *library_begin(void)
 {
     const char *problem = NULL;
-    void *library = library_open(collectives_library, &problem);
-    if (library == NULL)
-        return problem;
-    CollectivesEntry *begin = (CollectivesEntry *)dlsym(library, COLLECTIVES_ENTRY);
+    CollectivesEntry *begin = (CollectivesEntry *)library_entry(collectives_library, COLLECTIVES_ENTRY, &problem);
     if (begin == NULL)
-        return dlerror();
+        return problem;
     host = (CollectivesHost){
         .version = COLLECTIVES_HOST_VERSION, .begins = operation_begins, .ends = operation_ends};
     return begin(&host);

@@ -164,7 +164,7 @@ static void start_routines(const Options *options)
     collectives_library = options->collectives;
     mpi_wanted = options->mpi != 0;
     operators_library = options->operators;
-    operators_wanted = options->operator_calls != 0;
+    operators_wanted = (int)options->operator_calls;
     known_start(options->known);
     routine_watch_add(&selection_watch);
     routine_watch_add(&codes_watcher);

@@ -45,7 +45,7 @@ static int has_digest(int fd, size_t size, const char *digits)
     return content != NULL && got == size && memcmp(found, digits, DIGITS) == 0;
 }
 
-void *library_open(const char *checked, const char **problem)
+static void *library_open(const char *checked, const char **problem)
 {
     static int count;
     char path[64] = "/proc/self/fd/";
@@ -77,4 +77,13 @@ void *library_open(const char *checked, const char **problem)
         close(fd);
     errno = saved;
     return library;
+}
+
+void *library_entry(const char *checked, const char *entry, const char **problem)
+{
+    void *library = library_open(checked, problem);
+    void *found = library != NULL ? dlsym(library, entry) : NULL;
+    if (library != NULL && found == NULL)
+        *problem = dlerror();
+    return found;
 }

@@ -5,8 +5,8 @@
 #ifndef TAUPY_LIBRARY_H
 #define TAUPY_LIBRARY_H
 
-/* Load it; `checked` is its SHA-256 (64 digits), a blank, and its path. Returns NULL on failure,
- * with `problem` set. */
-void *library_open(const char *checked, const char **problem);
+/* Load it, and find its function `entry`; `checked` is its SHA-256 (64 digits), a blank, and its
+ * path. Returns NULL on failure, with `problem` set. */
+void *library_entry(const char *checked, const char *entry, const char **problem);
 
 #endif

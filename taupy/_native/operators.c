@@ -5,10 +5,11 @@
 #include "process.h"
 #include "timers.h"
 #include "timing.h"
-#include <dlfcn.h>
 #include <errno.h>
 #include <stdio.h>
 
+#define SIGNATURES 4096      /* names with different inputs, in the process */
+#define SIGNATURE_BYTES 1001 /* of their text, as imported traces keep it; with the NUL */
 #define ENGINE "autograd::engine::" /* its operators, around its nodes */
 
 char *operators_library;
@@ -18,6 +19,7 @@ OperatorsHost operators_host;
 static int is_tried;
 static NamedTimers timers = {OPERATOR_GROUP, "(other operators)", NULL, {0}, 0};
 static uint64_t unseen; /* on threads without a call tree */
+static unsigned signatures; /* names with inputs */
 
 /* ---------------------------------------------------------------- begin */
 
@@ -27,12 +29,26 @@ static int is_recordable(const Thread *thread)
            (depth_limit == 0 || thread->cursor->depth < depth_limit);
 }
 
+/* Whether no call path gets further sizes and types: a program whose sizes differ in each call must
+ * not fill the room for call paths. */
+static int is_crowded(void)
+{
+    return signatures >= SIGNATURES || callpath_count >= callpath_limit / 2;
+}
+
+static Node *node_known(const Thread *thread, Node *parent, const char *name, uint64_t inputs)
+{
+    const void *timer = timer_known(&timers, name, inputs);
+    return timer != NULL ? node_find(thread, parent, timer) : NULL;
+}
+
 /* Enter a call path that is there, without the GIL but under tree_lock. NULL if it is not. */
-static Node *enter_known(Thread *thread, const char *name)
+static Node *enter_known(Thread *thread, const char *name, uint64_t inputs)
 {
     Node *parent = thread->cursor;
-    const void *timer = timer_known(&timers, name);
-    Node *node = timer != NULL ? node_find(thread, parent, timer) : NULL;
+    Node *node = node_known(thread, parent, name, inputs);
+    if (node == NULL && inputs != 0 && is_crowded())
+        node = node_known(thread, parent, name, 0);
     if (node == NULL)
         return NULL;
     parent->last = node;
@@ -44,8 +60,22 @@ static Node *enter_known(Thread *thread, const char *name)
     return node;
 }
 
+/* The timer of an operator, with its inputs if there is room for them. */
+static void *timer_of(const char *name, const OperatorInputs *inputs)
+{
+    char text[SIGNATURE_BYTES + 2] = "(";
+    if (inputs->hash == 0 || is_crowded())
+        return timer_named(&timers, name, 0, NULL);
+    inputs->text(inputs->values, text + 1, SIGNATURE_BYTES);
+    strcat(text, ")");
+    uint64_t before = timers.entries.count;
+    void *timer = timer_named(&timers, name, inputs->hash, text);
+    signatures += timers.entries.count > before;
+    return timer;
+}
+
 /* Enter an operator for the first time on this call path. NULL if there is no room for it. */
-static Node *enter_new(Thread *thread, const char *name)
+static Node *enter_new(Thread *thread, const char *name, const OperatorInputs *inputs)
 {
     PyObject *type, *value, *trace;
     Node *node = NULL;
@@ -56,7 +86,7 @@ static Node *enter_new(Thread *thread, const char *name)
     void *timer = NULL;
     if (active && thread == this_thread && is_recordable(thread)) {
         if (callpath_count < callpath_limit)
-            timer = timer_named(&timers, name);
+            timer = timer_of(name, inputs);
         else
             part->calls_over_limit++;
     }
@@ -67,7 +97,7 @@ static Node *enter_new(Thread *thread, const char *name)
     return node;
 }
 
-static int operator_begins(const char *name, OpenOperator *open)
+static int operator_begins(const char *name, const OperatorInputs *inputs, OpenOperator *open)
 {
     Thread *thread = this_thread;
     int saved = errno, is_new = 0;
@@ -78,12 +108,12 @@ static int operator_begins(const char *name, OpenOperator *open)
     if (active && !waiting && thread == NULL)
         unseen++;
     else if (active && !waiting && is_recordable(thread)) {
-        node = enter_known(thread, name);
+        node = enter_known(thread, name, inputs->hash);
         is_new = node == NULL;
     }
     pthread_mutex_unlock(&tree_lock);
     if (is_new)
-        node = enter_new(thread, name);
+        node = enter_new(thread, name, inputs);
     *open = (OpenOperator){node, generation};
     errno = saved;
     return node != NULL;
@@ -143,12 +173,9 @@ static void operator_ends(const OpenOperator *open)
 static const char *library_begin(void)
 {
     const char *problem = NULL;
-    void *library = library_open(operators_library, &problem);
-    if (library == NULL)
-        return problem;
-    OperatorsEntry *begin = (OperatorsEntry *)dlsym(library, OPERATORS_ENTRY);
+    OperatorsEntry *begin = (OperatorsEntry *)library_entry(operators_library, OPERATORS_ENTRY, &problem);
     if (begin == NULL)
-        return dlerror();
+        return problem;
     operators_host = (OperatorsHost){
         .version = OPERATORS_HOST_VERSION, .begins = operator_begins, .ends = operator_ends};
     return begin(&operators_host);
@@ -167,7 +194,7 @@ void operators_load(void)
                  operators_wanted ? ", and operators," : "", problem);
         metadata_write("taupy.health.operators", text);
     } else if (operators_wanted)
-        operators_host.record();
+        operators_host.record(operators_wanted > 1);
 }
 
 /* Load it as soon as PyTorch is there: operators need no module. */

@@ -323,6 +323,142 @@ void ends(const at::RecordFunction &called, at::ObserverContext *context)
     inside.depth--;
 }
 
+// ------------------------------------------------------------------ sizes and types of inputs
+
+constexpr size_t TENSORS = 4; // of a list, so many are written out
+
+// Whether its sizes can be read without involving any class of the program.
+bool has_sizes(const at::Tensor &tensor)
+{
+    return !tensor.unsafeGetTensorImpl()->is_python_dispatch() &&
+           !tensor.unsafeGetTensorImpl()->has_symbolic_sizes_strides() && !tensor.is_nested();
+}
+
+// As `signature_of` of formats/operator_inputs.py writes what torch.profiler records.
+struct Writer {
+    std::string text;
+
+    void extents(const at::Tensor &tensor)
+    {
+        if (!has_sizes(tensor)) {
+            text += "[?]";
+            return;
+        }
+        text += '[';
+        for (size_t at = 0; at < tensor.sizes().size(); at++)
+            text += (at ? "x" : "") + std::to_string(tensor.sizes()[at]);
+        text += ']';
+    }
+    void type(const at::Tensor &tensor)
+    {
+        switch (tensor.scalar_type()) {
+        case at::kBFloat16: text += "bfloat16"; break;
+        case at::kHalf: text += "float16"; break;
+        case at::kFloat: text += "float32"; break;
+        case at::kDouble: text += "float64"; break;
+        case at::kLong: text += "int64"; break;
+        case at::kInt: text += "int32"; break;
+        case at::kShort: text += "int16"; break;
+        case at::kChar: text += "int8"; break;
+        case at::kByte: text += "uint8"; break;
+        case at::kBool: text += "bool"; break;
+        default: text += std::string(tensor.dtype().name());
+        }
+    }
+    void list(const std::vector<at::Tensor> &tensors)
+    {
+        int64_t items = 0;
+        text += '(';
+        for (size_t at = 0; at < tensors.size(); at++) {
+            bool is_sized = tensors[at].defined() && has_sizes(tensors[at]);
+            items += is_sized ? tensors[at].numel() : 0;
+            if (at < TENSORS && tensors[at].defined()) {
+                text += at ? " " : "";
+                extents(tensors[at]);
+            }
+        }
+        if (tensors.size() > TENSORS)
+            text += " ...: " + std::to_string(tensors.size()) + " tensors, " +
+                    std::to_string(items) + " elements";
+        text += ')';
+    }
+    void value(const c10::IValue &value)
+    {
+        bool is_tensor = value.isTensor() && value.toTensor().defined();
+        if (!is_tensor && !value.isTensorList())
+            return;
+        text += is_first ? "" : ", ";
+        is_first = false;
+        if (is_tensor) {
+            type(value.toTensor());
+            extents(value.toTensor());
+        } else
+            list(value.toTensorVector());
+    }
+    bool is_first = true;
+};
+
+using Values = c10::ArrayRef<const c10::IValue>;
+
+void write_inputs(const void *given, char *text, size_t room)
+{
+    Writer writer;
+    try {
+        for (const c10::IValue &value : *static_cast<const Values *>(given))
+            writer.value(value);
+    } catch (const std::exception &) {
+        writer.text = "?";
+    }
+    snprintf(text, room, "%s", writer.text.c_str());
+}
+
+struct Hash {
+    uint64_t hash = 1;
+
+    void mix(uint64_t number)
+    {
+        hash = (hash ^ number) * 0x9FB21C651E98DF25ull;
+        hash ^= hash >> 32;
+    }
+    void tensor(const at::Tensor &tensor)
+    {
+        if (!tensor.defined())
+            return mix(1);
+        mix(2 + (uint64_t)tensor.scalar_type());
+        if (!has_sizes(tensor))
+            return mix(UINT64_MAX);
+        mix(tensor.sizes().size());
+        for (int64_t size : tensor.sizes())
+            mix((uint64_t)size);
+    }
+    void value(const c10::IValue &value)
+    {
+        if (value.isTensor())
+            tensor(value.toTensor());
+        else if (value.isTensorList()) {
+            c10::List<at::Tensor> list = value.toTensorList();
+            mix(list.size());
+            for (size_t at = 0; at < list.size(); at++)
+                tensor(list.get(at));
+        } else
+            mix(0);
+    }
+};
+
+uint64_t hash_of(Values values)
+{
+    Hash hash;
+    if (values.empty())
+        return 0;
+    try {
+        for (const c10::IValue &value : values)
+            hash.value(value);
+    } catch (const std::exception &) {
+        return 0;
+    }
+    return hash.hash | 1;
+}
+
 // ------------------------------------------------------------------ for the engine
 
 struct Recorded : at::ObserverContext {
@@ -332,7 +468,9 @@ struct Recorded : at::ObserverContext {
 std::unique_ptr<at::ObserverContext> recorded(const at::RecordFunction &called)
 {
     OpenOperator open;
-    if (!host->begins(called.name(), &open))
+    Values values = called.inputs();
+    OperatorInputs inputs = {hash_of(values), &values, write_inputs};
+    if (!host->begins(called.name(), &inputs, &open))
         return nullptr;
     auto context = std::make_unique<Recorded>();
     context->open = open;
@@ -347,10 +485,11 @@ void recorded_ends(const at::RecordFunction &, at::ObserverContext *context)
 
 // Everything that torch.profiler calls an operator, but for autograd's nodes, which
 // autograd_library.cpp tells of.
-void record()
+void record(int has_inputs)
 {
     at::addGlobalCallback(
         at::RecordFunctionCallback(recorded, recorded_ends)
+            .needsInputs(has_inputs != 0)
             .scopes({at::RecordScope::FUNCTION, at::RecordScope::TORCHSCRIPT_FUNCTION}));
 }
 

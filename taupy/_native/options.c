@@ -21,7 +21,7 @@ const char options_doc[] = PyDoc_STR(
 "counters_whole (once more, over all threads), "
 "blas (bytes: the library that tells of operations), autograd (bytes: the one that tells of\n"
 "nodes; as for the next two, its SHA-256, a blank, and its path), collectives (bytes: the one that tells of those), operators (bytes: the one that tells of\n"
-"operators), operator_calls (record them),\n"
+"operators), operator_calls (1: record them; 2: with the sizes and types of their inputs),\n"
 "sample_ms, wait_for_main, helper, quiet,\n"
 "early (ticks, ns), rights (of the launcher, see rights()), storer_argv, storer_env,\n"
 "gpu_collector (bytes: the collector's path; absent: no GPU), gpu_libraries, gpu_trace,\n"

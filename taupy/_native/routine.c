@@ -190,6 +190,7 @@ static void describe(Routine *routine, PyObject *callable)
         routine->name = strdup(timer->name);
         routine->file = strdup("");
         routine->group = strdup(timer->group);
+        routine->inputs = timer->inputs;
         routine->region = timer->region;
         routine->import = timer->import;
         routine->is_stamped = timer->is_stamped;
@@ -256,6 +257,7 @@ Routine *routine_like(const Routine *other)
     routine->name = strdup(other->name);
     routine->file = strdup(other->file);
     routine->group = strdup(other->group);
+    routine->inputs = other->inputs;
     routine->line = other->line;
     return is_nameless(routine) || routine_put(routine) != 0 ? NULL : routine;
 }
@@ -283,7 +285,8 @@ void routines_restart(void)
 
 void routine_record(Routine *routine)
 {
-    uint64_t name = strlen(routine->name), file = strlen(routine->file),
+    const char *where = routine->inputs != NULL ? routine->inputs : routine->file;
+    uint64_t name = strlen(routine->name), file = strlen(where),
              group = strlen(routine->group);
     Block *block = part_block(part, BLOCK_ROUTINE, 0,
                               sizeof(RoutineRecord) + name + file + group + 3);
@@ -295,7 +298,7 @@ void routine_record(Routine *routine)
     RoutineRecord *record = (RoutineRecord *)(block + 1);
     char *text = (char *)(record + 1);
     memcpy(text, routine->name, name);
-    memcpy(text + name + 1, routine->file, file);
+    memcpy(text + name + 1, where, file);
     memcpy(text + name + file + 2, routine->group, group);
     record->kind = (uint32_t)KEY_KIND(routine->node_key);
     record->flags = routine->flags;

@@ -67,6 +67,7 @@ enum Backward { /* whether autograd's threads work on its behalf */
 
 typedef struct NamedTimer {
     char *name, *group;
+    char *inputs; /* of an operator: their sizes and types; or NULL */
     uint32_t region; /* enum Region */
     uint32_t range;  /* enum Range */
     uint32_t import; /* nonzero: an import */
@@ -94,7 +95,8 @@ static inline int key_is_brief(const void *key)
     return KEY_KIND(key) == KEY_TIMER && ((const NamedTimer *)KEY_POINTER(key))->brief;
 }
 
-/* In the part: followed by name, file and group, each NUL-terminated. */
+/* In the part: followed by name, file and group, each NUL-terminated. In the place of the file, a
+ * timer of an operator has the sizes and types of its inputs in parentheses. */
 typedef struct RoutineRecord {
     uint64_t key;
     uint32_t kind; /* as KEY_KIND */
@@ -107,6 +109,7 @@ typedef struct Routine {
     void *key;      /* what is entered; for a retired routine, the same as node_key */
     void *node_key; /* key of its nodes and its record */
     char *name, *file, *group;
+    const char *inputs; /* as in NamedTimer */
     int64_t line;
     uint32_t flags;
     uint32_t region;       /* enum Region, as in NamedTimer */

@@ -4,7 +4,7 @@
 #define NAMES_AT_MOST 4096
 
 static uint64_t timers_count;
-static PyObject *timer_keys; /* (name, group) -> key as an int */
+static PyObject *timer_keys; /* (name, group) or (name, group, inputs) -> key as an int */
 static PyObject *disabled_groups;
 
 static int begins_with(const char *text, const char *start)
@@ -12,11 +12,12 @@ static int begins_with(const char *text, const char *start)
     return strncmp(text, start, strlen(start)) == 0;
 }
 
-static NamedTimer *timer_new(const char *name, const char *group)
+static NamedTimer *timer_new(const char *name, const char *group, const char *inputs)
 {
     NamedTimer *timer = calloc(1, sizeof *timer); /* never freed: nodes hold its address */
     if (timer == NULL || (timer->name = strdup(name)) == NULL ||
-        (timer->group = strdup(group)) == NULL)
+        (timer->group = strdup(group)) == NULL ||
+        (inputs != NULL && (timer->inputs = strdup(inputs)) == NULL))
         return NULL;
     if (strcmp(group, RECORD_FUNCTION_GROUP) == 0)
         timer->range = RANGE_RECORD_FUNCTION;
@@ -39,15 +40,16 @@ static NamedTimer *timer_new(const char *name, const char *group)
     return timer;
 }
 
-void *timer_key(const char *name, const char *group)
+static void *timer_key_with(const char *name, const char *group, const char *inputs)
 {
     if (timer_keys == NULL && (timer_keys = PyDict_New()) == NULL)
         return NULL;
-    PyObject *pair = Py_BuildValue("ss", name, group);
+    PyObject *pair = inputs != NULL ? Py_BuildValue("sss", name, group, inputs)
+                                    : Py_BuildValue("ss", name, group);
     PyObject *known = pair ? PyDict_GetItemWithError(timer_keys, pair) : NULL;
     void *key = known ? PyLong_AsVoidPtr(known) : NULL;
     if (pair != NULL && known == NULL && !PyErr_Occurred()) {
-        NamedTimer *timer = timer_new(name, group);
+        NamedTimer *timer = timer_new(name, group, inputs);
         known = timer != NULL ? PyLong_FromVoidPtr((char *)timer + KEY_TIMER) : PyErr_NoMemory();
         if (known != NULL && PyDict_SetItem(timer_keys, pair, known) == 0)
             key = (char *)timer + KEY_TIMER;
@@ -56,6 +58,8 @@ void *timer_key(const char *name, const char *group)
     Py_XDECREF(pair);
     return key;
 }
+
+void *timer_key(const char *name, const char *group) { return timer_key_with(name, group, NULL); }
 
 void *timer_key_among(unsigned *names, const char *name, const char *others, const char *group)
 {
@@ -66,41 +70,46 @@ void *timer_key_among(unsigned *names, const char *name, const char *others, con
 }
 
 typedef struct KnownTimer {
-    char *name;
+    const char *name;
+    uint64_t inputs;
     void *key;
 } KnownTimer;
 
-static int has_name(const void *entry, const void *name)
+static int is_timer(const void *entry, const void *wanted)
 {
-    return strcmp(((const KnownTimer *)entry)->name, name) == 0;
+    const KnownTimer *known = entry, *other = wanted;
+    return known->inputs == other->inputs && strcmp(known->name, other->name) == 0;
 }
 
-void *timer_known(const NamedTimers *timers, const char *name)
+void *timer_known(const NamedTimers *timers, const char *name, uint64_t inputs)
 {
+    KnownTimer wanted = {name, inputs, NULL};
     const KnownTimer *known =
-        table_find(&timers->entries, table_hash_text(0, name), has_name, name);
+        table_find(&timers->entries, table_hash_text(inputs, name), is_timer, &wanted);
     return known != NULL ? known->key : NULL;
 }
 
-void *timer_named(NamedTimers *timers, const char *name)
+void *timer_named(NamedTimers *timers, const char *name, uint64_t inputs, const char *text)
 {
     size_t prefix = timers->prefix != NULL ? strlen(timers->prefix) : 0;
     pthread_mutex_lock(&tree_lock);
-    void *key = timer_known(timers, name);
+    void *key = timer_known(timers, name, inputs);
     pthread_mutex_unlock(&tree_lock);
     if (key != NULL)
         return key;
     KnownTimer *more = calloc(1, sizeof *more);
     const char *shown =
         prefix && strncmp(name, timers->prefix, prefix) == 0 ? name + prefix : name;
-    key = timer_key_among(&timers->names, shown, timers->others, timers->group);
+    key = text != NULL ? timer_key_with(shown, timers->group, text)
+                       : timer_key_among(&timers->names, shown, timers->others, timers->group);
     if (more == NULL || key == NULL || (more->name = strdup(name)) == NULL) {
         free(more);
         return key;
     }
+    more->inputs = inputs;
     more->key = key;
     pthread_mutex_lock(&tree_lock);
-    table_put(&timers->entries, table_hash_text(0, name), more);
+    table_put(&timers->entries, table_hash_text(inputs, name), more);
     pthread_mutex_unlock(&tree_lock);
     return key;
 }

@@ -36,11 +36,12 @@ typedef struct NamedTimers {
     unsigned names;
 } NamedTimers;
 
-/* The key of this name, if there is one; needs tree_lock. */
-void *timer_known(const NamedTimers *timers, const char *name);
+/* The key of this name, if there is one; needs tree_lock. `inputs`: hash of the sizes and types of
+ * its inputs; 0 without these. */
+void *timer_known(const NamedTimers *timers, const char *name, uint64_t inputs);
 /* The same, with a new timer if necessary; NULL, with an exception set, if memory runs out. Needs
- * the GIL; takes tree_lock. */
-void *timer_named(NamedTimers *timers, const char *name);
+ * the GIL; takes tree_lock. `text`: of its inputs; NULL without these. */
+void *timer_named(NamedTimers *timers, const char *name, uint64_t inputs, const char *text);
 
 int group_disabled(const char *group);
 /* Returns -1, with an exception set, if memory runs out. */

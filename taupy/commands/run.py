@@ -194,7 +194,7 @@ def _torch_libraries(args: argparse.Namespace, folder: Any, settings: Any) -> st
         Why operators are not recorded although `--operators` asks for them; else "".
     """
     by_layer = _is_wanted(args.autograd, "autograd")
-    operators = bool(_is_wanted(args.operators, "operators", False))
+    operators = _operators(args)
     collectives = _is_wanted(args.collectives, "collectives", None)
     if settings.engine == "native":
         settings.engine_options["mpi"] = int(collectives is not False)
@@ -213,7 +213,7 @@ def _torch_libraries(args: argparse.Namespace, folder: Any, settings: Any) -> st
 
 
 def _take_torch_libraries(
-    folder: Any, settings: Any, by_layer: Any, operators: bool, collectives: bool
+    folder: Any, settings: Any, by_layer: Any, operators: int, collectives: bool
 ) -> str:
     """Take the libraries that were built for PyTorch; returns why there is none for operators."""
     from taupy._native import engine
@@ -240,9 +240,18 @@ def _take_torch_libraries(
             why = str(problem) if kind is torch_library.OPERATORS else why
         settings.metadata[kind.fact] = fact
     if operators and not why:
-        settings.engine_options["operator_calls"] = True
+        settings.engine_options["operator_calls"] = operators
         settings.metadata[layers.OPERATOR_CALLS] = f"{layers.RECORDED}PyTorch {torch.version}"
     return why
+
+
+def _operators(args: argparse.Namespace) -> int:
+    """1: operators are wanted; 2: with the sizes and types of their inputs."""
+    if args.operators is False and args.signatures:
+        raise UsageError("--signatures are those of operators, which --no-operators excludes")
+    if args.operators is not False and _is_wanted(args.signatures, "signatures", False):
+        return 2
+    return int(bool(_is_wanted(args.operators, "operators", False)))
 
 
 def _is_wanted(option: bool | None, name: str, otherwise: bool | None = True) -> bool | None:

@@ -123,6 +123,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     options.add_switch_argument(
         what,
+        "--signatures",
+        "record operators with the sizes and types of their inputs, for `taupy compare --by "
+        "signature`; implies --operators (default: no)",
+    )
+    options.add_switch_argument(
+        what,
         "--collectives",
         "record the collectives of PyTorch's process groups (default: if `taupy setup torch` was "
         "run) and of MPI through mpi4py (default: yes)",

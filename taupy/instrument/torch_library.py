@@ -105,7 +105,11 @@ import torch
 computed = ctypes.CFUNCTYPE(None, ctypes.c_char_p, ctypes.c_int64)
 class Open(ctypes.Structure):
     _fields_ = [("node", ctypes.c_void_p), ("generation", ctypes.c_uint64)]
-begins = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_char_p, ctypes.POINTER(Open))
+class Inputs(ctypes.Structure):
+    _fields_ = [("hash", ctypes.c_uint64), ("values", ctypes.c_void_p),
+                ("text", ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t))]
+begins = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_char_p, ctypes.POINTER(Inputs),
+                          ctypes.POINTER(Open))
 ends = ctypes.CFUNCTYPE(None, ctypes.POINTER(Open))
 class Tensor(ctypes.Structure):
     _fields_ = [("dimensions", ctypes.c_int32), ("item_bytes", ctypes.c_int32),
@@ -114,29 +118,41 @@ class Tensor(ctypes.Structure):
                 ("items", ctypes.c_int64)]
 class Host(ctypes.Structure):
     _fields_ = [("version", ctypes.c_uint32), ("begins", begins), ("ends", ends),
-                ("computed", computed), ("record", ctypes.CFUNCTYPE(None)),
+                ("computed", computed), ("record", ctypes.CFUNCTYPE(None, ctypes.c_int)),
                 ("count", ctypes.CFUNCTYPE(None, ctypes.c_int)),
                 ("tensor", ctypes.CFUNCTYPE(ctypes.c_int, ctypes.py_object,
                                             ctypes.POINTER(Tensor)))]
-heard, recorded = [], []
-def begin_one(name, open):
+heard, recorded, inputs = [], [], []
+def begin_one(name, given, open):
     recorded.append(name)
+    text = ctypes.create_string_buffer(99)
+    given.contents.text(given.contents.values, text, 99)
+    inputs.append((name[6:], text.value, given.contents.hash))
     open.contents.node = len(recorded)
     return name != b"aten::t"
 def end_one(open):
     recorded.append(open.contents.node)
-host = Host(4, begins(begin_one), ends(end_one), computed(lambda *each: heard.append(each)))
+host = Host(5, begins(begin_one), ends(end_one), computed(lambda *each: heard.append(each)))
 begin = ctypes.CDLL(library).taupy_operators_begin
 begin.restype = ctypes.c_char_p
 if problem := begin(ctypes.byref(host)):
     sys.exit(problem.decode())
 weight, rows = torch.nn.Parameter(torch.ones(4, 3)), torch.ones(2, 5, 3)
 matrix = rows[0]
-host.record()
+host.record(1)
 matrix.neg()
 matrix.t()  # not recorded, so its end, that of the third, is not reported
 if recorded[:3] != [b"aten::neg", 1, b"aten::t"] or 3 in recorded:
     sys.exit(f"it reported {recorded}")
+matrix.neg()
+rows.neg()
+torch.cat([matrix, matrix], 1)
+negated = [each[1:] for each in inputs if each[0] == b"neg"]
+if [text for text, _ in negated] != [b"float32[5x3]", b"float32[5x3]", b"float32[2x5x3]"] or len(
+    {number for _, number in negated}) != 2 or (b"cat", b"([5x3] [5x3])") not in [
+    each[:2] for each in inputs
+]:
+    sys.exit(f"it reported {inputs}")
 host.count(1)
 torch.nn.functional.linear(rows, weight).sum().backward()
 host.count(0)

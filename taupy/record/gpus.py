@@ -17,6 +17,7 @@ from taupy.record.gpu_counts import CountPart, add_count_part, read_count_part
 from taupy.record.gpu_part import GpuPart, read_gpu_part
 from taupy.record.host_health import HEALTH, LOST, add_losses
 from taupy.record.host_profile import HostPlaces
+from taupy.record.operator_inputs import add_gpu_work
 from taupy.record.part_files import GPU_COUNT_SUFFIX, GPU_SUFFIX, GPU_TRACE_SUFFIX
 from taupy.state.folder import File, Folder
 
@@ -59,6 +60,7 @@ def add_gpus(
         place = places[node]
         try:
             texts = add_gpu_part(profile, node, part, place.find, place.part.ns_per_tick)
+            add_gpu_work(part, place.part, place.threads, place.row_of)
         except (FormatError, OSError, ValueError) as problem:
             texts = {"gpu_part": f"GPU work could not be read ({problem}): {path}"}
         where = f" (node {node})" if len(places) > 1 else ""
@@ -213,6 +215,7 @@ def add_gpu_copy(profile: Profile, file: File, node: int, place: HostPlaces) -> 
         texts = {}
         if part is not None:
             texts = add_gpu_part(profile, node, part, place.find, place.part.ns_per_tick)
+            add_gpu_work(part, place.part, place.threads, place.row_of)
             _complete_devices(profile)
     except (FormatError, OSError, ValueError) as problem:
         texts = {"gpu_part": f"GPU work could not be read: {problem}"}

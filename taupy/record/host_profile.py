@@ -260,6 +260,7 @@ def _threads(
     places = HostPlaces(part, [], [])
     is_plain = small_tree.is_plain(timer_of, timers.timers, settings)
     routines: RoutineTimers | None = None
+    has_inputs = any(routine.inputs is not None for routine in part.routines)
     for number, thread in enumerate(part.threads):
         row_of: Sequence[int]
         if is_plain and isinstance(thread.routine, array):
@@ -276,6 +277,10 @@ def _threads(
         name = _thread_name(settings, part, number, thread.name)
         where = Thread(node, 0, number, "host", name, thread.native_id)
         measured = ThreadProfile(where, tree, events, steps=_steps(thread, settings))
+        if has_inputs:
+            from taupy.record.operator_inputs import inputs_of
+
+            measured.inputs = inputs_of(part, thread, row_of)
         if thread.spans is not None and routines is not None:
             measured.activities = wide_tree.activities(thread, thread.spans, routines, tree, row_of)
         places.threads.append(measured)

@@ -95,4 +95,8 @@ class Blocks:
             name, file, group = file_held.texts(start + _ROUTINE.size, end, *sizes)
             self.routine_at[key] = len(self.routines)
             kind = KIND_NAMES[what] if what < len(KIND_NAMES) else "python"
-            self.routines.append(Routine(name, file, line, kind, group, bool(flags & THROTTLED)))
+            inputs = file[1:-1] if kind == "timer" and file else None
+            self.routines.append(
+                Routine(name, "" if kind == "timer" else file, line, kind, group,
+                        bool(flags & THROTTLED), inputs)
+            )  # fmt: skip

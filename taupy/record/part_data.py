@@ -22,7 +22,11 @@ RUNNING, ENDED, EXEC, SNAPSHOT = 0, 1, 2, 3
 
 
 class Routine(NamedTuple):
-    """A routine in a part; `kind` is "python", "c" or "timer"."""
+    """A routine in a part; `kind` is "python", "c" or "timer".
+
+    Attributes:
+        inputs: sizes and types of an operator's inputs; None: unknown, or no operator.
+    """
 
     name: str
     file: str
@@ -30,6 +34,7 @@ class Routine(NamedTuple):
     kind: str
     group: str
     throttled: bool = False
+    inputs: str | None = None
 
 
 class CallMetric(NamedTuple):

@@ -9,6 +9,7 @@ import importlib.util
 import json
 import shutil
 import subprocess
+import sys
 from collections import Counter
 from functools import cache
 from pathlib import Path
@@ -16,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from taupy.instrument.torch_library import OPERATORS, Torch
-from tests.engine.conftest import ROOT, has_native
+from tests.engine.conftest import ROOT, Trial, has_native
 
 HERE = Path(__file__).parent
 TRAININGS = HERE / "operator_trainings.py"
@@ -26,14 +27,15 @@ import torch
 _LIBRARY = next(line.split()[-1] for line in open("/proc/self/maps") if "operators-" in line)
 _C = ctypes.CDLL(_LIBRARY)
 _INSIDE = ctypes.CFUNCTYPE(None)
-def op(name, inside=None):
+def op(name, inside=None, inputs=None):
     problems = []
     def call():
         try:
             inside()
         except BaseException as problem:
             problems.append(problem)
-    _C.played_operator(name.encode(), _INSIDE(call) if inside else _INSIDE())
+    text = None if inputs is None else inputs.encode()
+    _C.played_with(name.encode(), text, _INSIDE(call) if inside else _INSIDE())
     for problem in problems:
         raise problem
 """
@@ -296,3 +298,96 @@ def test_operators_are_those_of_torch_profiler(torch_runner):
                 if found.get(path) != paths.get(path)
             }
     assert differing == {}
+
+
+INPUTS = """
+def main():
+    for rows in (2, 2, 3):
+        op("aten::linear", lambda: op("aten::addmm", inputs=f"float32[{rows}]"), f"float32[{rows}]")
+    op("aten::empty", inputs="")
+    op("aten::linear")
+main()
+"""
+
+
+def signatures(trial) -> list[tuple[str, str, int]]:
+    """Operator, sizes and types of its inputs, calls."""
+    rows = trial.sql(
+        """SELECT timer.short_name, signature, operator_input.calls, time_ns FROM operator_input
+             JOIN callpath ON callpath.id = callpath_id JOIN timer ON timer.id = timer_id"""
+    )
+    assert all(time > 0 for *_, time in rows)
+    return sorted(row[:3] for row in rows)
+
+
+def test_operators_are_stored_by_the_sizes_and_types_of_their_inputs(run):
+    trial = run(INPUTS, "--signatures")
+    assert signatures(trial) == [
+        ("aten::addmm", "float32[2]", 2), ("aten::addmm", "float32[3]", 1),
+        ("aten::empty", "", 1),
+        ("aten::linear", "float32[2]", 2), ("aten::linear", "float32[3]", 1),
+    ]  # fmt: skip
+    # The call paths have no sizes, and count what has none, too.
+    assert nesting(trial, "main") == {
+        "aten::linear": 4, "aten::linear > aten::addmm": 3, "aten::empty": 1
+    }  # fmt: skip
+
+
+def test_sizes_that_differ_in_each_call_fill_no_room_for_call_paths(run):
+    source = """
+def main():
+    for rows in range(600):
+        op("aten::linear", lambda: op("aten::addmm"), f"float32[{rows}]")
+main()
+"""
+    trial = run(source, "--signatures", "--max-callpaths", "400")
+    assert nesting(trial, "main") == {"aten::linear": 600, "aten::linear > aten::addmm": 600}
+    known = signatures(trial)
+    assert 10 < len(known) < 200 and all(calls == 1 for *_, calls in known)
+    assert "taupy.health.callpaths" not in trial.metadata()
+
+
+def test_no_operators_excludes_their_inputs(runner):
+    command = [sys.executable, "-m", "taupy", "run", "--no-operators", "--signatures", "-c", "pass"]
+    done = subprocess.run(command, env=runner.environment, capture_output=True, text=True)
+    assert done.returncode != 0
+    assert done.stderr.strip().splitlines() == [
+        "taupy: --signatures are those of operators, which --no-operators excludes"
+    ]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="PyTorch is not installed")
+def test_inputs_are_those_that_torch_profiler_records(torch_runner, tmp_path):
+    trace = tmp_path / "trace.json"
+    source = f"""
+import torch, torch.profiler
+from torch import nn
+def work():
+    net = nn.Sequential(nn.Conv2d(1, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(144, 4))
+    optimizer = torch.optim.Adam(net.parameters(), foreach=True)
+    for rows in (5, 5, 7):
+        loss = net(torch.randn(rows, 1, 8, 8)).square().mean()
+        loss.backward()
+        optimizer.step()
+    picked = torch.arange(12).view(3, 4)[torch.tensor([0, 2])]
+    torch.stack([picked, picked]).to(torch.bfloat16).sum() + 1
+    torch.ones(2, 3, dtype=torch.cfloat) @ torch.ones(3, 2, dtype=torch.cfloat)
+if __name__ == "__main__":
+    with torch.profiler.profile(record_shapes=True) as profiler:
+        work()
+    profiler.export_chrome_trace({str(trace)!r})
+"""
+    trial = torch_runner.run(source, "native", "--signatures")
+    database = tmp_path / "imported.db"
+    command = [sys.executable, "-m", "taupy", "import", str(trace), "--db", str(database)]
+    subprocess.run(command, env=torch_runner.environment, check=True, capture_output=True)
+    imported = Trial(database, "", "")
+    theirs, ours = Counter[tuple[str, str]](), Counter[tuple[str, str]]()
+    for name, inputs, calls in signatures(imported):
+        if "Backward0" not in name and "Accumulate" not in name:  # autograd's nodes
+            theirs[name, inputs] += calls
+    for name, inputs, calls in signatures(trial):
+        ours[name, inputs] += calls
+    assert len(theirs) > 60
+    assert ours == theirs
