@@ -162,6 +162,7 @@ class ComparedTable:
         has_imports: no imports were left out.
         per_call: by operator: each value divided by the number of calls.
         kernels: by operator: each side's names of a row's kernels, the largest first.
+        roofs: by operator: each side's shares of the roof [%], where counters tell them.
         remarks: what must be known before the rows are read.
         estimated: the values are estimates, and shown with `~`.
         notes: remarks below the rows.
@@ -179,6 +180,7 @@ class ComparedTable:
     has_imports: bool = True
     per_call: bool = False
     kernels: Sequence[Mapping[Hashable, Sequence[TimerRow]]] = ()
+    roofs: Sequence[Mapping[Hashable, float]] = ()
     remarks: Sequence[str] = ()
     estimated: bool = False
     notes: Sequence[str] = ()
@@ -415,6 +417,8 @@ class _Comparing:
         keys = {key.identity: key for side in alike.keys for key in side.values()}
         answer = self._answer(where, runs, keys, alone=question.value == "calls")
         answer.kernels = alike.kernels
+        if where == "gpu" and self.values.metric.name == "time":
+            answer.roofs = operators.roof_shares(self.db, by, self.sides, alike.keys)
         answer.per_call = question.value in ("exclusive", "inclusive") and self.values.additive
         return self._with_remarks(answer, where)
 
@@ -433,11 +437,12 @@ class _Comparing:
         answers = whole.answers("operator", "outer_operator", where="gpu")
         operators.required(answers, "operator", self.sides, "gpu")
         exact = question.match == "exact"
-        keys_of, runs = operators.signatures(whole, answers, self.sides, exact=exact)
+        keys_of, runs, kernels = operators.signatures(whole, answers, self.sides, exact=exact)
         if question.value != "exclusive":
             runs = [[self._counted(run) for run in side] for side in runs]
         keys: dict[Hashable, Key] = {key.identity: key for side in keys_of for key in side.values()}
         answer = self._answer("gpu", runs, keys, alone=question.value == "calls")
+        answer.kernels = kernels
         answer.per_call = question.value == "exclusive"
         return self._with_remarks(answer, "gpu")
 

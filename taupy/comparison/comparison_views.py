@@ -258,6 +258,7 @@ class _Layout:
         self.verdicts = [*verdicts] if self.judged else [{} for _ in sides[1:]]
         self.shares = bool(answer.comparison.totals)
         self.counts = answer.value != "calls" and bool(answer.calls)  # stored: it reads all rows
+        self.roofs = any(answer.roofs)
         self.columns = self._columns()
 
     def _columns(self) -> list[Column]:
@@ -332,6 +333,11 @@ class _Layout:
             Column("line", "int", audience="machines"),
             Column("groups", audience="machines"),
         ]
+        if self.roofs:
+            columns += [
+                Column(f"roof_{letter.lower()}", "percent", f"% of roof\n{letter}")
+                for letter in letters
+            ]
         for letter in letters[: len(answer.kernels)]:
             name = f"kernels_{letter.lower()}"
             columns += [
@@ -365,6 +371,8 @@ class _Layout:
         name = _last_routines(key.timer) if answer.by == "callpath" else key.timer
         note = f" ({key.rule})" if key.rule not in ("same", "table") else ""
         cells += [where, name + note, key.timer, key.short_name, key.file, key.line, key.groups]
+        if self.roofs:
+            cells += [side.get(row.key) for side in answer.roofs]
         for side in answer.kernels:
             kernels = side.get(row.key, ())
             cells += [_largest(kernels), " | ".join(kernel.timer for kernel in kernels) or None]
@@ -398,9 +406,8 @@ class _Layout:
             cells += [sum(calls[row.key][at] or 0 for row in rows) for at in range(len(self.sides))]
         cells += [None] * len(self.sides)
         name = f"-others- ({units.count(len(rows))} {'row' if len(rows) == 1 else 'rows'})"
-        return [*cells, None, name, name, name, None, None, ""] + [None, None] * len(
-            self.answer.kernels
-        )
+        empty = len(self.sides) * self.roofs + 2 * len(self.answer.kernels)
+        return [*cells, None, name, name, name, None, None, "", *[None] * empty]
 
     def _table(self) -> str:
         return self.answer.where or self.answer.by

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from taupy import units
 from taupy.analysis.match import Key
@@ -18,6 +18,7 @@ from taupy.catalog.datasheets import ceilings as published
 from taupy.catalog.datasheets import datasheet
 from taupy.comparison.sides import Side
 from taupy.comparison.trial_values import Runs, TrialValues, Where
+from taupy.doors import door
 from taupy.errors import MissingMetric
 from taupy.model.answer import Answer
 from taupy.model.gpu import NO_OWNER
@@ -28,7 +29,7 @@ from taupy.profiledb import trial_facts
 from taupy.profiledb.ceilings import ceilings
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.dimensions import labels, steps_up
-from taupy.profiledb.operator_inputs import signed
+from taupy.profiledb.operator_inputs import Signed, signed
 from taupy.profiledb.values import values
 
 BY = ("operator", "outer_operator")
@@ -119,20 +120,11 @@ def _calls(
         for answer in metric_values.answers("callpath", where="gpu", limits=limits, calls=False)
         for path in answer.table.labels["callpath"]
     }
-    steps = steps_up(db, paths)
-    timers = labels(db, "timer", list({timer for _, timer in steps.values()}))
     of_operator: dict[int, Nested] = {}
-    for path in paths:
-        above: list[int] = []
-        here: int | None = path
-        while here is not None:
-            if GROUP in timers[steps[here][1]][0].groups.split("|"):
-                above.append(here)
-            here = steps[here][0]
+    for above in operators_above(db, paths).values():
         if above:
-            own = above[-1] if by == "outer_operator" else above[0]
-            inner, outer = (timers[steps[end][1]][0].short_name for end in (own, above[-1]))
-            of_operator[own] = inner, outer
+            path, name = above[-1] if by == "outer_operator" else above[0]
+            of_operator[path] = name, above[-1][1]
     where = (Condition("callpath", tuple(of_operator)), Condition("kind", ("host",)))
     question = Question(tuple(trials), (), ("trial", "callpath"), where, values=("calls",))
     table = values(db, question)
@@ -143,6 +135,23 @@ def _calls(
         of_trial, pair = calls[trial], of_operator[path]
         of_trial[pair] = of_trial.get(pair, 0) + int(number or 0)
     return calls
+
+
+def operators_above(db: ProfileDB, paths: Collection[int]) -> dict[int, list[tuple[int, str]]]:
+    """Call path -> the operators on its way to the root, itself included, the nearest first: the
+    call path and name of each."""
+    steps = steps_up(db, paths)
+    timers = labels(db, "timer", list({timer for _, timer in steps.values()}))
+    above: dict[int, list[tuple[int, str]]] = {}
+    for path in paths:
+        own = above[path] = []
+        here: int | None = path
+        while here is not None:
+            caller, timer = steps[here]
+            if GROUP in timers[timer][0].groups.split("|"):
+                own.append((here, timers[timer][0].short_name))
+            here = caller
+    return above
 
 
 def _kernels(
@@ -180,9 +189,9 @@ def signatures(
     sides: Sequence[Side],
     *,
     exact: bool,
-) -> tuple[list[dict[Nested, Key]], list[list[Runs]]]:
-    """Operators with the sizes and types of their inputs: the keys of each side, and the times and
-    calls of its trials. The GPU time of other calls has rows by operator.
+) -> tuple[list[dict[Nested, Key]], list[list[Runs]], list[dict[Hashable, list[TimerRow]]]]:
+    """Operators with the sizes and types of their inputs: the keys of each side, the times and
+    calls of its trials, and its kernels. The GPU time of other calls has rows by operator.
 
     Args:
         answers: GPU time by operator and outermost operator.
@@ -198,22 +207,37 @@ def signatures(
                 f"trial {side.trials[0].id} has no sizes of operators' inputs: record them with "
                 "torch.profiler's record_shapes=True (or emit_nvtx's, for nsys)"
             )
+    launched = _launched(metric_values)
     times: dict[int, dict[Nested, float]] = {trial: {} for trial in trials}
     calls: dict[int, dict[Nested, int]] = {trial: {} for trial in trials}
+    kernels: dict[int, dict[Nested, dict[TimerRow, float]]] = {trial: {} for trial in trials}
     for answer in answers:
         for trial, run in metric_values.runs(answer, nested("operator", answer), "gpu").items():
             left: dict[Hashable, float] = dict(run.values)
-            for own in of_trials.get(trial, ()):
+            signed_calls = of_trials.get(trial, ())
+            ran_here = launched.get(trial, {})
+            ran = _told_apart(signed_calls, ran_here)
+            with_inputs = {own.path for own in signed_calls}
+            for at, own in enumerate(signed_calls):
                 whole = own.operator, own.outer
                 left[whole] = left.get(whole, 0.0) - own.gpu_ns
                 signed_pair = (f"{own.operator}({own.signature})", f"{own.outer}({own.signature})")
                 times[trial][signed_pair] = times[trial].get(signed_pair, 0.0) + own.gpu_ns
                 calls[trial][signed_pair] = calls[trial].get(signed_pair, 0) + own.calls
+                names = kernels[trial].setdefault(signed_pair, {})
+                for timer, time in ran[at]:
+                    names[timer] = names.get(timer, 0.0) + time
             for pair, time in left.items():
                 if time > 0:
                     name = pair[0]  # type: ignore[index]  # the keys of `nested`
                     label = name if name in NOT_OPERATORS else f"{name} (inputs not recorded)"
                     times[trial][label, label] = times[trial].get((label, label), 0.0) + time
+                    names = kernels[trial].setdefault((label, label), {})
+                    for path, every in ran_here.items():
+                        for kernel in every if path not in with_inputs else ():
+                            if kernel.operators == pair:
+                                timer, took = kernel.timer, kernel.time_ns
+                                names[timer] = names.get(timer, 0.0) + took
     pairs = [
         dict.fromkeys(pair for trial in side.trials for pair in times[trial.id]) for side in sides
     ]
@@ -225,7 +249,91 @@ def signatures(
         ]
         for side, names in zip(sides, keys, strict=True)
     ]
-    return keys, runs
+    named = [_largest_first(kernels, side, of) for side, of in zip(sides, keys, strict=True)]
+    return keys, runs, named
+
+
+class _Ran(NamedTuple):
+    """A kernel at a call path of an operator.
+
+    Attributes:
+        operators: the nearest and the outermost one.
+    """
+
+    operators: Nested
+    timer: TimerRow
+    launches: int
+    time_ns: int
+
+
+def _launched(metric_values: TrialValues) -> dict[int, dict[int, list[_Ran]]]:
+    """Trial -> call path of an operator -> what it launched itself; of work in no operator, by its
+    own call path."""
+    sums: dict[tuple[int, int, Nested, TimerRow], list[int]] = {}
+    for every in metric_values.answers(
+        "callpath", "operator", "outer_operator", "timer", where="gpu"
+    ):
+        answer = of_gpu_work(every, "exclusive")
+        paths = answer.table.row_labels("callpath")
+        above = operators_above(metric_values.db, set(paths))
+        for trial, path, pair, timer, count, time in zip(
+            answer.table.row_labels("trial"), paths, nested("operator", answer), answer.timers,
+            answer.calls(), answer.values("exclusive"), strict=True,
+        ):  # fmt: skip
+            place = above[path][0][0] if above[path] else path
+            own = sums.setdefault((trial, place, pair, timer), [0, 0])
+            own[0] += int(count or 0)
+            own[1] += int(time)
+    of_trials: dict[int, dict[int, list[_Ran]]] = {}
+    for (trial, path, pair, timer), numbers in sums.items():
+        of_trials.setdefault(trial, {}).setdefault(path, []).append(_Ran(pair, timer, *numbers))
+    return of_trials
+
+
+def _told_apart(
+    calls: Sequence[Signed], launched: Mapping[int, Sequence[_Ran]]
+) -> list[list[tuple[TimerRow, float]]]:
+    """The kernels of each of these calls, with their times.
+
+    The kernels of a call path are known, and each signature's launches and time. If several
+    signatures share a call path, a kernel is that of the only one with its numbers; if all ran one
+    kernel, it is theirs. What these do not tell is left out.
+    """
+    of_paths: dict[int, list[int]] = {}
+    for at, own in enumerate(calls):
+        of_paths.setdefault(own.path, []).append(at)
+    kernels_of: list[list[tuple[TimerRow, float]]] = [[] for _ in calls]
+    for path, places in of_paths.items():
+        ran = list(launched.get(path, ()))
+        places = [at for at in places if calls[at].launches]
+        others = sum(kernel.launches for kernel in ran) - sum(calls[at].launches for at in places)
+        for kernel in list(ran):
+            alike = [at for at in places if calls[at][-2:] == kernel[-2:]]
+            twins = [other for other in ran if other[-2:] == kernel[-2:]]
+            if len(alike) == len(twins) == 1:
+                kernels_of[alike[0]].append((kernel.timer, kernel.time_ns))
+                places.remove(alike[0])
+                ran.remove(kernel)
+        if len(places) == 1 and not others:
+            kernels_of[places[0]] += [(kernel.timer, kernel.time_ns) for kernel in ran]
+        elif len(ran) == 1:
+            for at in places:
+                kernels_of[at].append((ran[0].timer, calls[at].gpu_ns))
+    return kernels_of
+
+
+def _largest_first(
+    kernels: Mapping[int, Mapping[Nested, Mapping[TimerRow, float]]],
+    side: Side,
+    names: Mapping[Nested, Key],
+) -> dict[Hashable, list[TimerRow]]:
+    sums: dict[Hashable, dict[TimerRow, float]] = {}
+    for trial in side.trials:
+        for pair, times in kernels[trial.id].items():
+            of_key = sums.setdefault(names[pair].identity, {})
+            for timer, time in times.items():
+                of_key[timer] = of_key.get(timer, 0.0) + time
+    return {key: sorted(times, key=lambda timer: -times[timer]) for key, times in sums.items()}
 
 
 def _by_key(numbers: Mapping[Nested, float], names: Mapping[Nested, Key]) -> dict[Hashable, float]:
@@ -323,6 +431,33 @@ def _of_each(sides: Sequence[Side], texts: Iterable[str]) -> str:
 def _floored(percent: float) -> str:
     """100 % is all of it."""
     return f"{math.floor(10 * percent + 1e-6) / 10:g} %"
+
+
+def roof_shares(
+    db: ProfileDB, by: str, sides: Sequence[Side], keys: Sequence[Mapping[Nested, Key]]
+) -> list[dict[Hashable, float]]:
+    """Of each side: key -> the share of the roof [%] that its kernels reach together, where flop
+    and bytes of all its operators were counted."""
+    trials = [trial for side in sides for trial in side.trials]
+    of_trials: Mapping[int, Mapping[Nested, tuple[float, float] | None]] = door(
+        "roofline.operators"
+    ).times(db, trials)
+    shares = []
+    for side, names in zip(sides, keys, strict=True):
+        sums: dict[Hashable, list[tuple[float, float] | None]] = {}
+        for trial in side.trials:
+            for (inner, outer), times in of_trials.get(trial.id, {}).items():
+                pair = (outer if by == "outer_operator" else inner), outer
+                if pair in names:
+                    sums.setdefault(names[pair].identity, []).append(times)
+        of_side: dict[Hashable, float] = {}
+        for key, every in sums.items():
+            counted = [times for times in every if times is not None]
+            if len(counted) == len(every):
+                shortest, taken = map(sum, zip(*counted, strict=True))
+                of_side[key] = 100 * shortest / taken
+        shares.append(of_side)
+    return shares
 
 
 def roofs_note(db: ProfileDB, sides: Sequence[Side]) -> str:

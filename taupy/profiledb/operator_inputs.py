@@ -49,12 +49,15 @@ def read_inputs(db: ProfileDB, trial: int, rows: Rows) -> Iterator[tuple[int, Op
 
 
 class Signed(NamedTuple):
-    """Calls of an operator with one signature, over all threads and call paths.
+    """Calls of an operator with one signature at one call path, over all threads.
 
     Attributes:
+        path: id of the operator's call path.
         operator, outer: its name, and that of the outermost operator around it.
+        launches, gpu_ns: of the work that it launched itself, not by operators in it.
     """
 
+    path: int
     operator: str
     outer: str
     signature: str
@@ -70,13 +73,8 @@ def signed(db: ProfileDB, trials: Sequence[int]) -> dict[int, list[Signed]]:
     rows = db.rows(_OF_TRIALS.replace("{trials}", listed(trials)))
     paths = list(dict.fromkeys(path for _, path, *_ in rows))
     inner, outer = (labels(db, name, paths) for name in ("operator", "outer_operator"))
-    sums: dict[tuple[int, str, str, str], list[int]] = {}
-    for trial, path, signature, *numbers in rows:
-        key = trial, inner[path][0], outer[path][0], signature
-        before = sums.get(key, [0] * len(numbers))
-        sums[key] = [sum(both) for both in zip(before, numbers, strict=True)]
     of_trials: dict[int, list[Signed]] = {}
-    for (trial, operator, outermost, signature), numbers in sums.items():
-        own = Signed(operator, outermost, signature, *numbers)
+    for trial, path, signature, *numbers in rows:
+        own = Signed(path, inner[path][0], outer[path][0], signature, *numbers)
         of_trials.setdefault(trial, []).append(own)
     return of_trials

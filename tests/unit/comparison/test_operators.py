@@ -14,11 +14,13 @@ from pathlib import Path
 import pytest
 
 from taupy.commands import main
+from taupy.formats.operator_inputs import signature_of
 from taupy.model.profile import Timer
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.writer import add_profile
 from tests.builders import call, gpu_profile, host, profile_of
 from tests.unit.formats.chrome_files import HEADER, kernel, slice_
+from tests.unit.roofline.build import Kernel, Partly, gpu_trial
 
 SHARED = Path(os.environ.get("TAUPY_SHARED_DATA") or "/nonexistent") / "traces"
 
@@ -218,6 +220,40 @@ def test_operators_are_divided_by_the_sizes_and_types_of_their_inputs(tmp_path, 
     )
 
 
+def test_signatures_have_the_kernels_of_their_calls(tmp_path, shown):
+    """Operators of one call path, told apart by launches and times; what these do not tell, is not
+    said."""
+    trace = Trace("NVIDIA H200")
+
+    def run(name, size, *kernels):
+        sizes = None if size is None else [[size, 4]]
+        trace.operator([name], *kernels, sizes=sizes, types=None if size is None else ["float"])
+
+    run("aten::mm", 8, ("gemm_small", 10), ("split", 3))
+    run("aten::relu", 8, ("relu", 4))
+    run("aten::relu", 16, ("relu", 9))
+    run("aten::add", 8, ("add_vector", 4))
+    run("aten::add", 16, ("add_scalar", 9), ("add_scalar", 9))
+    run("aten::mul", 8, ("mul_vector", 4))
+    run("aten::mul", 16, ("mul_scalar", 4))
+    run("aten::sub", None, ("sub", 2))
+    trace.operator([], ("triton", 5))
+    file = trace.written(tmp_path / "a.json")
+    rows, _ = shown(file, file, by="signature")
+    assert {name: row["kernels_a"] for name, row in rows.items()} == {
+        "aten::mm(float32[8x4])": "gemm_small | split",
+        "aten::relu(float32[8x4])": "relu",
+        "aten::relu(float32[16x4])": "relu",
+        "aten::add(float32[8x4])": "add_vector",
+        "aten::add(float32[16x4])": "add_scalar",
+        "aten::mul(float32[8x4])": "",
+        "aten::mul(float32[16x4])": "",
+        "aten::sub (inputs not recorded)": "sub",
+        "(no operator)": "triton",
+    }
+    assert all(row["kernels_b"] == row["kernels_a"] for row in rows.values())
+
+
 def test_what_is_not_known_by_signature_is_refused(tmp_path, capsys):
     path = tmp_path / "taupy.db"
     for number in (1, 2):
@@ -243,6 +279,48 @@ def test_roofs_are_facts_about_the_gpus(tmp_path, shown):
         "its DRAM is the bound, 0.985 to 1 if its arithmetic is; which one bounds a row is not "
         "said by this"
     )
+
+
+def test_a_row_says_how_near_to_the_roof_its_kernels_come(tmp_path, capsys):
+    """1 ms of DRAM is 3.352 GB on an H100, 4.8 GB on an H200; of fp32 66.9 Gflop on the first."""
+
+    def counted(number, gpu, dram):
+        small = {"flop_fp32": 1.0, "flop_fp64": 0}
+        half, all_of_it = dram * 0.5, dram * 0.9
+        profile = gpu_trial(
+            Kernel("gemm", 4, 1_000_000, {**small, "bytes_dram": half}, phase="aten::mm"),
+            Kernel("split", 4, 3_000_000, {**small, "bytes_dram": 3 * all_of_it}, phase="aten::mm"),
+            Kernel("add", 2, 1_000_000, {"flop_fp32": 0.25 * 66.9e9, "bytes_dram": 1.0},
+                   phase="aten::add"),
+            Partly("relu", 2, 1_000_000, {"bytes_dram": half}, phase="aten::relu"),
+            gpu=gpu, number=number,
+        )  # fmt: skip
+        profile.timers = [
+            timer._replace(groups=("OPERATOR",)) if "PHASE" in timer.groups else timer
+            for timer in profile.timers
+        ]
+        return profile
+
+    path = tmp_path / "taupy.db"
+    with ProfileDB.open(path, create=True) as db:
+        add_profile(db, counted(1, "NVIDIA H100 80GB HBM3", 3.352e9))
+        add_profile(db, counted(2, "NVIDIA H200", 4.8e9))
+    for by in ("operator", "outer_operator"):
+        assert main(["compare", "1", "2", "--by", by, "--csv", "--db", str(path)]) == 0
+        rows = {row["timer"]: row
+                for row in csv.DictReader(io.StringIO(capsys.readouterr().out))}  # fmt: skip
+        shares = {name: (row["roof_a"], row["roof_b"]) for name, row in rows.items()}
+        assert float(shares["aten::mm"][0]) == pytest.approx((0.5 + 3 * 0.9) / 4 * 100)
+        assert float(shares["aten::mm"][1]) == pytest.approx((0.5 + 3 * 0.9) / 4 * 100)
+        assert float(shares["aten::add"][0]) == pytest.approx(25)
+        assert shares["aten::relu"] == ("", ""), "its operations were not counted"
+    assert main(["compare", "1", "2", "--by", "operator", "--db", str(path)]) == 0
+    assert "% of roof" in capsys.readouterr().out
+
+
+def test_without_counters_no_share_of_a_roof_is_said(tmp_path, shown):
+    rows, _ = shown(*pair_of_vision_models(tmp_path)[0])
+    assert "roof_a" not in rows["aten::addmm"]
 
 
 def test_a_trial_without_operators_says_how_to_record_them(tmp_path, capsys):
@@ -299,3 +377,27 @@ def test_an_h100_and_an_mi300_running_one_model(shown, model, said, ratios, alon
                  if event.get("cat") in ("kernel", "gpu_memcpy", "gpu_memset")]  # fmt: skip
         known = sum(float(row[column] or 0) for row in rows.values())
         assert known == pytest.approx(1000 * sum(works), abs=len(works) / 2)
+
+
+@pytest.mark.skipif(not SHARED.is_dir(), reason="TAUPY_SHARED_DATA names no data")
+def test_public_signatures_have_the_kernels_of_the_raw_file(shown):
+    files = [SHARED / f"qwen_{gpu}.json.gz" for gpu in ("h100", "mi300")]
+    rows, _ = shown(*files, by="signature")
+    for file, column in zip(files, ("kernels_a", "kernels_b"), strict=True):
+        with gzip.open(file, "rt") as text:
+            events = json.load(text)["traceEvents"]
+        operators = {event["args"].get("External id"): event
+                     for event in events if event.get("cat") == "cpu_op"}  # fmt: skip
+        kernels: dict[str, set[str]] = {}
+        for event in events:
+            if event.get("cat") not in ("kernel", "gpu_memcpy", "gpu_memset"):
+                continue
+            owner = operators.get(event["args"].get("External id", -1))
+            label = "(launched from an unknown place)"
+            if owner is not None:
+                inputs = owner["args"]
+                told = signature_of(inputs.get("Input Dims"), inputs.get("Input type"))
+                label = f"{owner['name']}({told})"
+            kernels.setdefault(label, set()).add(event["name"])
+        named = {name: set(row[column].split(" | ")) for name, row in rows.items() if row[column]}
+        assert named == kernels
