@@ -23,7 +23,6 @@ from taupy.profiledb.dimensions import labels
 from taupy.profiledb.line_values import LINE, REST, Line
 from taupy.profiledb.lines import read_lines
 from taupy.profiledb.query import threads_by_id
-from taupy.profiledb.source_texts import sources_of
 from taupy.units import count, duration
 
 _LEVELS: Sequence[Callable[[Line], Hashable | None]] = (
@@ -128,6 +127,8 @@ def _key(line: Line, text: str | None, first: Key | None) -> Key:
 
 def _texts(db: ProfileDB, trial: int, lines: Collection[Line]) -> dict[Line, str]:
     """The source text of lines, as far as it is stored or at hand."""
+    from taupy.profiledb.source_texts import sources_of  # hashlib: comparisons start without it
+
     path_of = {file: path for _, file, path in sources.files(db, [trial])}
     of_trial = sources_of(db, trial)
     texts: dict[Line, str] = {}

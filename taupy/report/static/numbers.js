@@ -143,6 +143,11 @@ function tauPerCall(ns) {
   return general(microseconds, 3, "E");
 }
 
+/** TAU's cell of a count. */
+function tauCount(value) {
+  return general(value, 4, "E");
+}
+
 const FORMATS = {
   any: plain,
   text: plain,
@@ -154,13 +159,14 @@ const FORMATS = {
   time_ns: duration,
   about_percent: (value) => `~${percent(value)}`,
   about_ns: (value) => `~${duration(value)}`,
+  about_count: (value) => `~${tauCount(value)}`,
   bytes: size,
   prefixed,
   rate,
   milliseconds: (value) => fixed(value / 1e6, 6),
   tau_time: tauTime,
   tau_per_call: tauPerCall,
-  tau_count: (value) => general(value, 4, "E"),
+  tau_count: tauCount,
 };
 
 /** A table's cell as text; "" if nothing was measured. */
