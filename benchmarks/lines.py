@@ -1,10 +1,13 @@
 """What looks at lines cost, and how far the shares of lines are from known ones.
 
-    python benchmarks/lines.py [--pairs N]
+    python benchmarks/lines.py [--sessions N] [--rounds N] [--only WORKLOAD ...]
     python benchmarks/lines.py --accuracy [--runs N] [--seconds S]
 
-The cost: CPU time of a program with and without looks, in pairs of runs in turn, as the median
-of the ratios with its interval (95 %); and what its watch took, as a part of a core. The accuracy:
+The cost: CPU time of the workloads of `workloads.py`, trainings among them, with and without looks,
+by two processes in turn; of each workload and session the median of the ratios, and of these the
+median with its interval (95 %). The goal is met if the interval has 1.00 and ends below 1.02;
+otherwise it is undecided. Also what the watch took, as a part of a core, and the share of torn
+looks. The accuracy:
 shares of four lines of a program that measures them itself, and in how many rows the estimate
 is within two of its standard errors.
 """
@@ -18,18 +21,13 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from contextlib import closing
 from pathlib import Path
 
 import tools
+import workloads
 
-CALLS = """
-import resource
-def f(n): return n * n
-for _ in range({rounds}): sum(map(f, range(1000)))
-used = resource.getrusage(resource.RUSAGE_SELF)
-print(used.ru_utime + used.ru_stime)
-"""
 KNOWN = """
 import sys, time
 data = list(range(5000))
@@ -55,7 +53,10 @@ print(*spent.values())
 OF_WORK = """
 SELECT line.line, sum(seen_ns), sum(squares) FROM line JOIN timer ON timer.id = timer_id
  WHERE timer.short_name LIKE 'work%' GROUP BY line.line"""
-FACTS = "SELECT value FROM metadata WHERE name IN ('taupy.lines', 'taupy.watch') ORDER BY name"
+FACTS = """
+SELECT value FROM metadata WHERE name IN ('taupy.lines', 'taupy.watch') AND trial_id =
+ (SELECT trial_id FROM metadata WHERE name = 'taupy.lines' AND value LIKE '%look%' LIMIT 1)
+ ORDER BY name"""
 
 
 def run(root: Path, source: str, *options: str) -> tuple[list[str], Path]:
@@ -75,23 +76,40 @@ def rows(database: Path, sql: str) -> list[tuple]:
         return connection.execute(sql).fetchall()
 
 
-def cost(root: Path, pairs: int, rounds: int) -> None:
-    ratios = []
-    for number in range(pairs):
-        options = ["--lines", "--no-lines"]
-        used = {}
-        for option in options if number % 2 else reversed(options):
-            (printed,), database = run(root, CALLS.format(rounds=rounds), option)
-            used[option] = float(printed)
-            if option == "--lines":
-                facts = [text for (text,) in rows(database, FACTS)]
-        ratios.append(used["--lines"] / used["--no-lines"])
-        print(f"{ratios[-1]:.3f}  {used['--lines']:.2f} s; {'; '.join(facts)}", flush=True)
-    ratios.sort()
-    away = round(0.98 * math.sqrt(pairs))  # of order statistics around the median
-    low = ratios[max(0, pairs // 2 - away)]
-    high = ratios[min(pairs - 1, (pairs - 1) // 2 + away)]
-    print(f"CPU time with looks: {statistics.median(ratios):.3f} ({low:.3f} to {high:.3f})")
+TOOLS = [
+    tools.Tool("lines", "taupy --lines", taupy_options=("--lines",)),
+    tools.Tool("no-lines", "taupy --no-lines", taupy_options=("--no-lines",)),
+]
+
+
+def cost(names: list[str], sessions: int, rounds: int) -> None:
+    print(f"{tools.machine()}; {sessions} sessions, {rounds} rounds", flush=True)
+    ratios: dict[str, list[float]] = {name: [] for name in names}
+    for _ in range(sessions):
+        began = time.monotonic()
+        with tools.Session(TOOLS) as session:
+            for name in names:
+                taken = session.rounds(name, rounds)
+                ratios[name].append(
+                    statistics.median(took["lines"] / took["no-lines"] for took in taken)
+                )
+            for worker in session.workers:
+                worker.end()
+            took = time.monotonic() - began
+            database = session.workers[0].folder / "taupy.db"
+            facts = [text for (text,) in rows(database, FACTS)]
+        print(f"session of {took:.1f} s: {'; '.join(facts)}", flush=True)
+    for name, here in ratios.items():
+        print(f"{name:20s} {' '.join(f'{ratio:.3f}' for ratio in here)}")
+    every = sorted(ratio for here in ratios.values() for ratio in here)
+    number = len(every)
+    away = round(0.98 * math.sqrt(number))  # of order statistics around the median
+    low = every[max(0, number // 2 - away)]
+    high = every[min(number - 1, (number - 1) // 2 + away)]
+    verdict = "met" if low <= 1 <= high < 1.02 else "undecided"
+    print(
+        f"CPU time with looks: {statistics.median(every):.4f} ({low:.4f} to {high:.4f}): {verdict}"
+    )
 
 
 def accuracy(root: Path, runs: int, seconds: float) -> None:
@@ -121,17 +139,19 @@ def accuracy(root: Path, runs: int, seconds: float) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--pairs", type=int, default=10)
-    parser.add_argument("--rounds", type=int, default=20_000, help="of 1,000 calls in each run")
+    parser.add_argument("--sessions", type=int, default=4)
+    parser.add_argument("--rounds", type=int, default=5, help="of each workload in a session")
+    parser.add_argument("--only", nargs="+", help="workloads (default: all that can be run)")
     parser.add_argument("--accuracy", action="store_true")
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=10)
     args = parser.parse_args()
+    if not args.accuracy:
+        here = [workload.name for workload in workloads.available()]
+        cost(args.only or here, args.sessions, args.rounds)
+        return
     with tempfile.TemporaryDirectory() as root:
-        if args.accuracy:
-            accuracy(Path(root), args.runs, args.seconds)
-        else:
-            cost(Path(root), args.pairs, args.rounds)
+        accuracy(Path(root), args.runs, args.seconds)
 
 
 if __name__ == "__main__":

@@ -178,7 +178,7 @@ class Worker:
     """A process under one tool."""
 
     def __init__(self, tool: Tool, folder: Path) -> None:
-        self.tool = tool
+        self.tool, self.folder = tool, folder
         if tool.taupy_options is None:
             command = [sys.executable, str(HERE / "tools.py"), tool.name]
         else:

@@ -30,7 +30,7 @@ SMALL = {
     "benchmarks/gate.py": ("--runs", "6", "--gates", "2"),
     "benchmarks/gpu_records.py": ("--records", "20000"),
     "benchmarks/growth.py": ("--size", "2000", "--rounds", "1"),
-    "benchmarks/lines.py": ("--pairs", "1", "--rounds", "200"),
+    "benchmarks/lines.py": ("--sessions", "1", "--rounds", "1", "--only", "loops"),
     "benchmarks/memory.py": ("--repeat", "1"),
     "benchmarks/overhead.py": ("--sessions", "1", "--rounds", "1", "--workloads", "recursion",
                                "--tools", "taupy"),
