@@ -53,7 +53,7 @@ _OF_CAUSES: Mapping[str, tuple[tuple[Cause, ...], str]] = {
     "loading code": (
         ("loading code", "long launch call"),
         "a kernel's code is loaded at its first launch: judge a run by steps after a warm-up, or "
-        "load code at the start (CUDA_MODULE_LOADING=EAGER)",
+        "load code at the start (CUDA_MODULE_LOADING=EAGER, HIP_ENABLE_DEFERRED_LOADING=0)",
     ),
     "data loading": (
         ("data loading",),

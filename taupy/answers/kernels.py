@@ -23,7 +23,7 @@ from taupy.model import options
 from taupy.model.gpu import NO_OWNER
 from taupy.model.gpu_path import EARLIER, KINDS, OTHERS, Path
 from taupy.model.gpu_rows import BusyRow, KernelRow
-from taupy.model.gpu_time import CAUSES, GpuTime, slug
+from taupy.model.gpu_time import CAUSES, GpuTime, gpu_name, slug
 from taupy.model.kernel_names import is_kernel
 from taupy.model.options import option
 from taupy.model.step_spans import step_name
@@ -335,10 +335,10 @@ def _busy(rows: Sequence[BusyRow], source: str = "") -> View:
         notes.append(f"busy time, gaps and overlap need {_way_to_stamps(source, timed)}")
     elif any(row.gaps is None for row in rows):
         notes.append(f"gaps and overlap need {_way_to_stamps(source, True)}")
-    for row in rows:
+    gpus = [(row.node, row.context) for row in rows]
+    for gpu, row in zip(gpus, rows, strict=True):
         if row.time is not None:
-            of_node = f" of node {row.node}" if len({row.node for row in rows}) > 1 else ""
-            notes += sentences(f"GPU {row.context - 1}{of_node}", row.time)
+            notes += sentences(gpu_name(gpu, gpus, row.device), row.time)
     if any(row.time is not None and row.time.host == "calls" for row in rows):
         notes.append(CALLS_ONLY)
     cells = [_busy_cells(row) for row in rows]

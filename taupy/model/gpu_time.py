@@ -7,7 +7,7 @@ exactly one part. It is kept as metadata of the GPU's node, one JSON text for ea
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple, get_args
 
@@ -168,6 +168,21 @@ def _cause(value: Any) -> Cause:
         if value == cause:
             return cause
     raise ValueError(value)
+
+
+def gpu_name(gpu: tuple[int, int], gpus: Collection[tuple[int, int]], model: str = "") -> str:
+    """As `GPU 2 of node 1 (AMD Instinct MI300X)`.
+
+    Args:
+        gpu: its node and context.
+        gpus: all of the trial; the node is named if there are several.
+        model: "" if unknown. The number alone is not enough: torch.profiler numbers AMD's GPUs
+            together with the machine's processors.
+    """
+    node, context = gpu
+    of_node = f" of node {node}" if len({node for node, _ in gpus}) > 1 else ""
+    number = f"GPU {context - 1}"
+    return f"{number}{of_node}" + (f" ({model})" if model not in ("", number) else "")
 
 
 def stored(facts: Mapping[Any, Mapping[str, str]]) -> dict[tuple[int, int], GpuTime]:

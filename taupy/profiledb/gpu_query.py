@@ -249,10 +249,15 @@ def devices(db: ProfileDB, trial_id: int) -> list[Device]:
     ]
 
 
+def models(db: ProfileDB, trial_id: int) -> dict[tuple[int, int], str]:
+    """The model of each GPU, by node and context."""
+    return {(device.node, 1 + device.ordinal): device.name for device in devices(db, trial_id)}
+
+
 @of_a_sound_file
 def busy(db: ProfileDB, trial_id: int, launches: Launched) -> list[BusyRow]:
     """The totals of each GPU of the trial."""
-    names = {(device.node, 1 + device.ordinal): device.name for device in devices(db, trial_id)}
+    names = models(db, trial_id)
     spans: dict[tuple[int, int], _Spans] = {}
     for node, context, kind, start, end in db.stream(_SPANS, (trial_id,)):
         spans.setdefault((node, context), _Spans(start, start)).add(kind == "kernel", start, end)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeVar
@@ -12,7 +12,7 @@ from taupy.answers import ANSWERS, EXCEPTIONS, kernels, memory, steps
 from taupy.answers.answer import Nothing, module
 from taupy.answers.own_code import OwnCode, own_code
 from taupy.doors import door
-from taupy.model.gpu_time import GpuTime
+from taupy.model.gpu_time import GpuTime, gpu_name
 from taupy.model.options import Asked
 from taupy.model.profile import Steps
 from taupy.model.progress import SILENT, Progress
@@ -23,9 +23,8 @@ from taupy.model.step_times import per_step
 from taupy.network.phase_sums import NO_PHASE
 from taupy.pprof.cells import seen_by
 from taupy.pprof.view import Column, Kind, View
-from taupy.profiledb import activities, query, sources
+from taupy.profiledb import activities, gpu_query, query, sources
 from taupy.profiledb.database import ProfileDB, of_a_sound_file
-from taupy.profiledb.gpu_query import gpu_times
 from taupy.profiledb.steps import steps_of
 from taupy.profiledb.values import values
 from taupy.report import front
@@ -311,14 +310,16 @@ def _gpus(db: ProfileDB, trial: TrialRow, _: Contents) -> list[Part]:
     if not views:
         return []
     tables = [Part(views=[_names_first(view)]) for view in views]
-    times = gpu_times(db, trial.id)
+    times = gpu_query.gpu_times(db, trial.id)
     if not times:
         return tables
-    bars = [_time_bar(_gpu_name(place, times), time) for place, time in times.items()]
+    models = gpu_query.models(db, trial.id)
+    names = {gpu: gpu_name(gpu, times, models.get(gpu, "")) for gpu in times}
+    bars = [_time_bar(names[gpu], time) for gpu, time in times.items()]
     paths = _views(db, trial, kernels.views, kernels.Options(critical_path=True, limit=_PATH_ROWS))
     return [
         Part("Where the time went", bars=bars),
-        Part("The longest gaps, and what the host did", views=[_gaps(times)]),
+        Part("The longest gaps, and what the host did", views=[_gaps(names, times)]),
         *(Part(views=[view]) for view in paths),
         *tables,
     ]
@@ -335,12 +336,6 @@ def _time_bar(name: str, time: GpuTime) -> Bar:
     return Bar(f"{name}: {duration(time.span_ns)}", [part for part in parts if part[2]])
 
 
-def _gpu_name(place: tuple[int, int], places: Collection[tuple[int, int]]) -> str:
-    node, context = place
-    of_node = f" of node {node}" if len({node for node, _ in places}) > 1 else ""
-    return f"GPU {context - 1}{of_node}"
-
-
 _GAP_COLUMNS = (
     Column("gpu", heading="GPU"),
     Column("at_ns", "time_ns", "After its\nfirst work"),
@@ -351,10 +346,10 @@ _GAP_COLUMNS = (
 )
 
 
-def _gaps(times: Mapping[tuple[int, int], GpuTime]) -> View:
+def _gaps(names: Mapping[tuple[int, int], str], times: Mapping[tuple[int, int], GpuTime]) -> View:
     rows: list[tuple[str | int, ...]] = [
-        (_gpu_name(place, times), gap.at_ns, gap.ns, *gap.parts[0])
-        for place, time in times.items()
+        (names[gpu], gap.at_ns, gap.ns, *gap.parts[0])
+        for gpu, time in times.items()
         for gap in time.gaps
         if gap.parts
     ]

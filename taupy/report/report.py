@@ -242,11 +242,7 @@ def _gpu_times(trial: Trial) -> list[tuple[str, str]]:
     times = sorted(
         trial.gpu_times().items(), key=lambda pair: pair[1].compute_ns / max(1, pair[1].span_ns)
     )
-    is_one = len({node for (node, _), _ in times}) == 1
-    return [
-        sentences(f"GPU {context - 1}" + ("" if is_one else f" of node {node}"), time)
-        for (node, context), time in times
-    ]
+    return [sentences(trial.gpu_name(gpu), time) for gpu, time in times]
 
 
 def _ranks(db: ProfileDB, trial: int, facts: Mapping[int, Mapping[str, str]]) -> View | None:

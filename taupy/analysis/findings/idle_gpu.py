@@ -55,7 +55,7 @@ def find(trial: Trial) -> Iterator[Finding | Abstention]:
         if time.unproven_ns >= LEAST * time.span_ns:
             yield Abstention(
                 KIND,
-                f"GPU {gpu[1] - 1} of node {gpu[0]} waited {duration(time.unproven_ns)} for "
+                f"{trial.gpu_name(gpu)} waited {duration(time.unproven_ns)} for "
                 f"{OUTSIDE}: it may have worked for another process",
             )
         for loss in lost(time):
@@ -63,13 +63,13 @@ def find(trial: Trial) -> Iterator[Finding | Abstention]:
                 others = largest.get(loss.name, (0.0, gpu, ""))
                 place = f", most of it in {loss.place}" if loss.place else ""
                 largest[loss.name] = max(others, (loss.ns, gpu, place))
-    for name, (ns, (node, context), place) in largest.items():
+    for name, (ns, gpu, place) in largest.items():
         if _is_judged(trial, name):
             continue
-        time = trial.gpu_times()[node, context]
+        time = trial.gpu_times()[gpu]
         yield Finding(
             KIND,
-            f"GPU {context - 1} of node {node} {_SAID[name]} for {duration(ns)}, "
+            f"{trial.gpu_name(gpu)} {_SAID[name]} for {duration(ns)}, "
             f"{percent(100 * ns / time.span_ns)} % of the time from its first work to its "
             f"last{place}",
             saved_ns=ns,

@@ -14,7 +14,7 @@ from taupy.analysis.own_code import owners
 from taupy.model.collectives import THREAD_NAME
 from taupy.model.finding import Cell, Evidence
 from taupy.model.gpu import Device
-from taupy.model.gpu_time import GpuTime
+from taupy.model.gpu_time import GpuTime, gpu_name
 from taupy.model.names import is_library
 from taupy.model.profile import Steps
 from taupy.model.question import EVENTS, Condition, Question, Value
@@ -80,6 +80,10 @@ class Trial:
     ended_early: bool = False
     selector: str = ""
     _own: dict[TimerRow, bool] = field(default_factory=dict, repr=False)
+
+    def gpu_name(self, gpu: tuple[int, int]) -> str:
+        models = {(device.node, 1 + device.ordinal): device.name for device in self.devices}
+        return gpu_name(gpu, self.gpu_times(), models.get(gpu, ""))
 
     @cached_property
     def calls(self) -> Calls:

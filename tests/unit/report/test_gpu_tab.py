@@ -45,11 +45,11 @@ def test_the_gpu_tab_says_where_the_time_went(database):
     (tab,) = (section for section in sections if section.name == "kernels")
     went, gaps, path, *tables = tab.parts
     (bar,) = went.bars
-    assert bar.name == "GPU 0: 610 us"
+    assert bar.name == "GPU 0 (NVIDIA H200): 610 us"
     parts = {words: ns // US for _, words, ns in bar.parts}
     assert parts == {"computing": 120, "idle: synchronisation": 480, "idle: launch latency": 10}
     ((gpu, at, gap, cause, place, ns),) = gaps.views[0].rows
-    assert (gpu, at // US, gap // US, cause) == ("GPU 0", 100, 490, "synchronisation")
+    assert (gpu, at // US, gap // US, cause) == ("GPU 0 (NVIDIA H200)", 100, 490, "synchronisation")
     assert place.startswith("cudaStreamSynchronize in ") and ns == 480 * US
     assert path.views[0].title.startswith("CRITICAL PATH")
     assert tables[0].views[0].title.startswith("KERNELS")
