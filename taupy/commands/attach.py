@@ -139,7 +139,11 @@ def _store(profile: Profile, database: str) -> None:
     from taupy.profiledb.database import ProfileDB
     from taupy.profiledb.writer import add_profile, unclashing_name
 
-    with ProfileDB.open(database, create=True, readonly=False) as db, db.transaction():
+    with (
+        bar.shown("storing the trial"),
+        ProfileDB.open(database, create=True, readonly=False) as db,
+        db.transaction(),
+    ):
         profile.name = unclashing_name(db, profile)
         trial = db.trial(add_profile(db, profile))
     threads = len(profile.threads)

@@ -26,7 +26,7 @@ from taupy.catalog.ratios import RATIOS, Ratio
 from taupy.catalog.sets import CounterSet, expanded, of_ratio, sets
 from taupy.collectors import metric_sources, requested
 from taupy.collectors.metric_sources import MetricSource
-from taupy.commands import avail_sampling, options
+from taupy.commands import avail_sampling, bar, options
 from taupy.errors import UsageError
 from taupy.model.project import project_settings
 from taupy.pprof import terminal
@@ -79,6 +79,14 @@ def run(args: argparse.Namespace) -> int:
         return 0
     if args.check and not _split(args.check):
         raise UsageError("-c needs a list of names: taupy avail -c tau,ipc")
+    with bar.shown("looking at counters"):
+        views, missing = _views(args)
+    terminal.show_all(views, form=args.form)
+    return 1 if missing else 0
+
+
+def _views(args: argparse.Namespace) -> tuple[list[View], bool]:
+    """The tables, and whether counters that were asked for are missing."""
     chips = metric_sources.chips(args.chip)
     missing = False
     views: list[View] = []
@@ -103,8 +111,7 @@ def run(args: argparse.Namespace) -> int:
     views[-1] = View(
         views[-1].title, views[-1].columns, views[-1].rows, (*views[-1].notes, *chips.notes)
     )
-    terminal.show_all(views, form=args.form)
-    return 1 if missing else 0
+    return views, missing
 
 
 def _sampling(args: argparse.Namespace, chips: Sequence[MetricSource]) -> tuple[list[View], bool]:

@@ -6,16 +6,16 @@ the end. A thread draws it, so that work which reports nothing for a while is se
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import IO, Any
 
 from taupy import units
 from taupy.escaping import visible
 from taupy.model.progress import SILENT, Progress
-from taupy.pprof import terminal
 
 _PATIENCE_SECONDS = 0.7
 _INTERVAL_SECONDS = 0.1
@@ -25,20 +25,39 @@ _BAR_COLUMNS = 30
 
 
 @contextmanager
-def shown(what: str = "") -> Iterator[Progress]:
-    """Takes reports of work.
+def shown(what: str = "", stream: IO[str] | None = None) -> Iterator[Progress]:
+    """Takes reports of work. Nothing may be printed before it ends.
+
+    Within another one, its work is shown in the place of the other's.
 
     Args:
         what: is done until a report says more.
+        stream: of a terminal; None: stderr.
     """
-    if not terminal.can_draw(sys.stderr):
+    stream = stream or sys.stderr
+    if _open:
+        _open[0].begin(what or _open[0].what)
+        yield _open[0]
+        return
+    if not can_draw(stream):
         yield SILENT
         return
-    bar = _Bar(what)
+    bar = _Bar(what, stream)
+    _open.append(bar)
     try:
         yield bar
     finally:
+        _open.clear()
         bar.close()
+
+
+def can_draw(stream: IO[str] | None) -> bool:
+    """Whether the stream is a terminal on which a line can replace another."""
+    named = os.environ.get("TERM", "") not in ("", "dumb", "unknown")
+    try:
+        return stream is not None and named and stream.isatty()
+    except ValueError:
+        return False
 
 
 class _Stretch:
@@ -81,13 +100,18 @@ def _clock(seconds: float) -> str:
 class _Bar:
     """Counts what is reported; a thread of its own draws."""
 
-    def __init__(self, what: str) -> None:
+    def __init__(self, what: str, stream: IO[str]) -> None:
         import threading
 
         self._now = _Stretch(what, None, "")
+        self._stream = stream
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._draw, daemon=True)
         self._thread.start()
+
+    @property
+    def what(self) -> str:
+        return self._now.what
 
     def begin(self, what: str, total: int | None = None, unit: str = "") -> None:
         self._now = _Stretch(what, total, unit)
@@ -107,7 +131,7 @@ class _Bar:
 
         drawn: tuple[_Stretch, int] | None = None
         at = 0.0
-        with Live(console=Console(stderr=True), transient=True, auto_refresh=False) as live:
+        with Live(console=Console(file=self._stream), transient=True, auto_refresh=False) as live:
             while True:
                 stretch, now = self._now, time.monotonic()
                 if drawn != (stretch, stretch.done) or now - at >= _IDLE_SECONDS:
@@ -115,6 +139,10 @@ class _Bar:
                     live.update(_line(stretch, now), refresh=True)
                 if self._ended.wait(_INTERVAL_SECONDS):
                     return
+
+
+_open: list[_Bar] = []
+"""The one bar of this process, while it is shown."""
 
 
 def _line(stretch: _Stretch, now: float) -> Any:

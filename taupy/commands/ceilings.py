@@ -106,7 +106,7 @@ def run(args: argparse.Namespace) -> int:
 def _listed(args: argparse.Namespace) -> list[Ceiling]:
     from taupy.profiledb.ceilings import ceilings
 
-    with options.opened(args) as db:
+    with options.opened(args) as db, bar.shown("reading the ceilings"):
         stored = ceilings(db)
     if not stored:
         raise TaupyError(

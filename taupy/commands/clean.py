@@ -16,7 +16,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from taupy.commands import packages
+from taupy.commands import bar, packages
 from taupy.commands.messages import say
 from taupy.escaping import visible
 from taupy.instrument.runfolder import open_states, run_folders
@@ -53,7 +53,8 @@ def run(args: argparse.Namespace) -> int:
         say(f"{several(len(files), 'file')}; `taupy clean --all` removes them")
     runs = run_folders()[0]
     say(*refused, *_kept(runs))
-    only_ours = packages.brought()
+    with bar.shown("looking at installed packages"):
+        only_ours = packages.brought()
     what = "taupy, and what nothing else needs" if only_ours else "taupy"
     say(f"{what}: pip uninstall {' '.join([packages.OWN, *only_ours])}")
     return 1 if runs else 0

@@ -16,7 +16,7 @@ import sys
 from pathlib import Path
 
 from taupy import __version__
-from taupy.commands import doctor_gpu, options
+from taupy.commands import bar, doctor_gpu, options
 from taupy.escaping import visible
 from taupy.pprof import terminal
 from taupy.pprof.view import Column, View
@@ -42,25 +42,27 @@ def run(args: argparse.Namespace) -> int:
 
         args.file = args.file or [options.database_or_store(args)]
         for path in args.file:
-            editable(path).close()
+            with bar.shown(f"upgrading {path}"):
+                editable(path).close()
     if args.file:
         from taupy.commands.audit import examine
 
         return examine(args.file, args.form)
-    checks = [
-        ("taupy", _OK, f"{__version__} in {Path(__file__).parent.parent}"),
-        _python(),
-        _engine(),
-        _boot(),
-        _state(),
-        *_libraries(),
-        *_torch(),
-        *doctor_gpu.checks(),
-        ("sqlite", _OK, sqlite3.sqlite_version),
-        _database(options.database_or_store(args)),
-        _other_users(options.database_or_store(args)),
-        *_leftovers(),
-    ]
+    with bar.shown("looking at this machine"):
+        checks = [
+            ("taupy", _OK, f"{__version__} in {Path(__file__).parent.parent}"),
+            _python(),
+            _engine(),
+            _boot(),
+            _state(),
+            *_libraries(),
+            *_torch(),
+            *doctor_gpu.checks(),
+            ("sqlite", _OK, sqlite3.sqlite_version),
+            _database(options.database_or_store(args)),
+            _other_users(options.database_or_store(args)),
+            *_leftovers(),
+        ]
     if args.form == "json":
         import json
 

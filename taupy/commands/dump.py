@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 from contextlib import suppress
 
+from taupy.commands import bar
 from taupy.commands.attach import descendants
 from taupy.pprof import terminal
 from taupy.record.line_table import position_at, positions
@@ -37,6 +38,12 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _show(pid: int) -> None:
+    with bar.shown(f"looking at process {pid}"):
+        text = _stacks(pid)
+    terminal.write(text)
+
+
+def _stacks(pid: int) -> str:
     interpreter = Interpreter(pid)
     lines = [f"process {pid}"]
     for thread in interpreter.threads():
@@ -52,4 +59,4 @@ def _show(pid: int) -> None:
                 line = frame.first_line if at is None else at.line
                 lines.append(f"    {frame.name} ({frame.file}:{line})")
     interpreter.close()
-    terminal.write("".join(f"{line}\n" for line in lines))
+    return "".join(f"{line}\n" for line in lines)

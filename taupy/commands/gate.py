@@ -28,7 +28,7 @@ from functools import partial
 
 from taupy import units
 from taupy.answers.compare import Compared, Options
-from taupy.commands import answering, compare_arguments, gate_metrics, options
+from taupy.commands import answering, bar, compare_arguments, gate_metrics, options
 from taupy.commands.messages import say, tell
 from taupy.comparison import sides, verdicts
 from taupy.errors import DatabaseError, NoSuchTrial, TaupyError, UsageError
@@ -108,7 +108,8 @@ def run(args: argparse.Namespace) -> int:
         if not session.pairs:
             say("stopped before the first pair was complete: nothing is known")
             return STOPPED
-        view, code = session.conclusion()
+        with bar.shown("judging"):
+            view, code = session.conclusion()
     finally:
         session.push()
     terminal.show(view, args.form)
@@ -266,7 +267,9 @@ class _Session:
         try:
             with ProfileDB.open(self._database) as db:
                 trials = selector.together(db, [f"meta.gate={self._uuid}"])
-            say(pushing.pushed(self._database, self._store, [trial.id for trial in trials]))
+            with bar.shown("pushing"):
+                line = pushing.pushed(self._database, self._store, [trial.id for trial in trials])
+            say(line)
         except NoSuchTrial:
             pass  # the first run has failed
         except DatabaseError as problem:

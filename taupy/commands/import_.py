@@ -159,7 +159,8 @@ def _import_rescue(path: Path, args: argparse.Namespace, database: str) -> int:
         "trial": args.name,
     }
     places = {name: text for name, text in chosen.items() if text is not None}
-    delivery = import_rescue(path, database, places)
+    with bar.shown(f"storing {path.name}"):
+        delivery = import_rescue(path, database, places)
     say(*report(delivery))
     assert delivery.trial_id is not None
     return delivery.trial_id

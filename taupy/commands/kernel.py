@@ -6,7 +6,7 @@ import argparse
 
 from taupy.analysis.kernel_occupancy import fitting
 from taupy.answers import kernel
-from taupy.commands import options
+from taupy.commands import bar, options
 from taupy.commands.answering import Command
 from taupy.errors import DatabaseError, TaupyError
 from taupy.model.kernel_names import short_name
@@ -37,7 +37,7 @@ def _at_rest(args: argparse.Namespace, problem: str) -> list[View]:
     if args.selector != selector.LATEST:
         return []
     test = selection.name_test(args.name)
-    with options.opened(args) as db:
+    with options.opened(args) as db, bar.shown("reading stored code"):
         codes = kernel_codes.stored(db, lambda full, chip: test(full, short_name(full)))
     if not codes:
         return []

@@ -31,7 +31,7 @@ def leave_word(descriptor: int, *lines: str) -> None:
     text = "".join(f"taupy: {visible(line)}\n" for line in lines)
     data = text.encode(errors="backslashreplace")
     try:
-        if os.isatty(descriptor) and _is_in_background(descriptor):
+        if os.isatty(descriptor) and is_in_background(descriptor):
             import termios
 
             if termios.tcgetattr(descriptor)[3] & termios.TOSTOP:
@@ -51,7 +51,7 @@ def leave_word(descriptor: int, *lines: str) -> None:
     writer.join(_PATIENCE_S)
 
 
-def _is_in_background(terminal: int) -> bool:
+def is_in_background(terminal: int) -> bool:
     """Whether this process is in the background of a terminal, which must be its own."""
     import os
 

@@ -331,7 +331,10 @@ def opened(args: argparse.Namespace) -> ProfileDB:
     chosen, cluster = database_or_store(args), getattr(args, "cluster", None)
     if cluster and not is_address(chosen):
         raise UsageError(f"--cluster is for a store, and {chosen} is a file (--db ADDRESS)")
-    return opened(chosen, cluster)
+    from taupy.commands import bar
+
+    with bar.shown(f"opening {chosen}"):
+        return opened(chosen, cluster)
 
 
 def store_address(given: str | None) -> str:
@@ -372,11 +375,13 @@ def recover_first(database: str) -> None:
 
     if not has_run_folders(database):
         return
-    from taupy.commands import pushing
+    from taupy.commands import bar, pushing
     from taupy.session import recover
 
     parts: dict[tuple[str, int], list[Delivery]] = {}
-    for delivery in recover(database):
+    with bar.shown("storing interrupted runs"):
+        recovered = recover(database)
+    for delivery in recovered:
         if delivery.trial_id is not None:
             parts.setdefault((delivery.database, delivery.trial_id), []).append(delivery)
         elif delivery.problem:
@@ -390,7 +395,8 @@ def recover_first(database: str) -> None:
             name = f"trial {trial}, {deliveries[-1].name}{state}{of_ranks}"
             say(f"recovered an interrupted run: {name}")
         try:
-            if line := pushing.delivered(max(deliveries, key=lambda delivery: delivery.running)):
-                say(line)
+            with bar.shown("pushing"):
+                line = pushing.delivered(max(deliveries, key=lambda delivery: delivery.running))
+            say(*[line] if line else [])
         except DatabaseError as problem:  # which its own command reports as well
             say(str(problem))

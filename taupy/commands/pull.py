@@ -40,7 +40,7 @@ def run(args: argparse.Namespace) -> int:
     if not args.trial:
         from taupy.commands.trials import table
 
-        with StoreDB(address) as store:
+        with bar.shown("reading the store"), StoreDB(address) as store:
             trials = store.trials()
         notes = () if trials else (f"{address} has no trials; `taupy push` adds some",)
         terminal.show(table(trials, notes), form=args.form)

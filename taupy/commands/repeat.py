@@ -19,14 +19,13 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from typing import NamedTuple
 
-from taupy.commands import options
+from taupy.commands import bar, options
 from taupy.commands.feeder import Feeder, wait
 from taupy.commands.messages import say
 from taupy.errors import TaupyError, UsageError
 from taupy.instrument.launchers import Job
 from taupy.instrument.runfolder import derived_uuid, new_uuid, note_ending
 from taupy.instrument.sweep import MOST_RUNS, Setting, parameters, settings
-from taupy.pprof import terminal
 from taupy.units import duration
 
 Once = Callable[[argparse.Namespace], int]
@@ -291,7 +290,7 @@ def same_input(runs: int) -> Iterator[Feeder | None]:
 
 def _remains(ended: int, left: int, seconds: float) -> str:
     """How long a run takes and how long the others will, for who waits at a terminal."""
-    if not ended or not terminal.can_draw(sys.stderr):
+    if not ended or not bar.can_draw(sys.stderr):
         return ""
     of_a_run = seconds * 1e9 / ended
     return f" ({duration(of_a_run)} a run, about {duration(of_a_run * left)} left)"

@@ -44,8 +44,10 @@ def _write(path: str, ending: str, drawing: Drawing) -> list[Chart]:
     if ending == ".html":
         from taupy.roofline.tab import html_page
 
-        charts_drawn = drawing.all_charts()
-        _save(path, html_page(charts_drawn, drawing))
+        with bar.shown(f"drawing {path}"):
+            charts_drawn = drawing.all_charts()
+            page = html_page(charts_drawn, drawing)
+        _save(path, page)
         return charts_drawn
     level = drawing.first_level()
     usual: list[charts.Kind] = ["classic"]

@@ -11,7 +11,7 @@ from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from taupy.commands import options
+from taupy.commands import bar, options
 from taupy.commands.messages import say
 from taupy.errors import FormatError, TaupyError
 from taupy.pprof.view import Cell
@@ -83,7 +83,9 @@ def _so_far(text: str, database: str) -> Profile | None:
     if text == RUNNING:
         return _newest(runs) if runs else None
     for run in runs:
-        for name, snapshot in product(_names(run, database), reversed(snapshots_of(run))):
+        with bar.shown("reading snapshots"):
+            taken = snapshots_of(run)
+        for name, snapshot in product(_names(run, database), reversed(taken)):
             if text == f"{name}{snapshot.name}":
                 snapshot.name = text
                 return snapshot
@@ -127,7 +129,8 @@ def _newest(runs: list[LiveRun]) -> Profile:
     from taupy.record.so_far import so_far
 
     run, *others = runs
-    now = so_far(str(run.path), run.settings)
+    with bar.shown("reading what has been measured so far"):
+        now = so_far(str(run.path), run.settings)
     if now is None:
         raise TaupyError(f"{run.name} (process {run.settings.root_pid}) has measured nothing yet")
     if others:
@@ -144,7 +147,10 @@ def stored(profile: Profile) -> Iterator[str]:
 
     with tempfile.TemporaryDirectory(prefix="taupy-") as folder:
         database = str(Path(folder) / "running.db")
-        with ProfileDB.open(database, create=True, readonly=False) as db:
+        with (
+            bar.shown("storing what has been measured so far"),
+            ProfileDB.open(database, create=True, readonly=False) as db,
+        ):
             add_profile(db, profile)
         yield database
 

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from taupy.commands import options
+from taupy.commands import bar, options
 from taupy.commands.messages import say
 from taupy.errors import TaupyError, UsageError
 from taupy.escaping import html
@@ -73,7 +73,7 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError(f"--port must be a number from 0 to 65535, got {args.port}")
     if args.file:
         options.recover_first(path)
-    with opened(path) as db:  # reports an unusable database
+    with bar.shown(f"opening {path}"), opened(path) as db:  # reports an unusable database
         columns = pages.columns(db)
         trials = len(db.trials())
     if find_spec("datasette") is None or find_spec("uvicorn") is None:

@@ -77,7 +77,8 @@ def store(folder: str, of: str = "program") -> int:
         with open_run(folder) as run:
             settings = read_settings(run)
             quiet = settings.quiet
-            delivery = deliver(run, rescue=is_told, is_told=is_told)
+            with _progress(is_told and not quiet):
+                delivery = deliver(run, rescue=is_told, is_told=is_told)
             lines = report(delivery, settings.notes)
             if delivery.trial_id is not None and delivery.profile is not None:
                 # What is wrong with the measurement comes first.
@@ -104,6 +105,18 @@ def store(folder: str, of: str = "program") -> int:
     if delivery.waits and of == "watch":
         return WAITS
     return _LACKING if delivery.lacks_gpu else 0
+
+
+def _progress(wanted: bool) -> contextlib.AbstractContextManager[object]:
+    """Shows on the program's terminal that its trial is being stored, if that takes long."""
+    with contextlib.suppress(OSError):
+        if wanted and os.isatty(_STDERR):
+            from taupy.commands import bar
+            from taupy.commands.messages import is_in_background
+
+            if not is_in_background(_STDERR):
+                return bar.shown("storing the trial", open(_STDERR, "w", closefd=False))
+    return contextlib.nullcontext()
 
 
 def _leave_word(lines: list[str]) -> None:

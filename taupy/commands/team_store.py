@@ -75,7 +75,8 @@ def _create(address: str, args: argparse.Namespace) -> int:
 
     if not args.files:
         raise UsageError("name a folder for the files that all machines see: --files FOLDER")
-    prefix = create(address, args.files)
+    with bar.shown("creating the store"):
+        prefix = create(address, args.files)
     say(f"the store is ready; fill it with: taupy push --to {shlex.quote(address)}")
     if prefix:
         say(f"its roles: {prefix}_reader, {prefix}_writer, {prefix}_owner; GRANT them to users")
@@ -108,14 +109,10 @@ def _compact(address: str, args: argparse.Namespace) -> int:
     from taupy.store.catalogue import Store
     from taupy.store.compact import compact, planned
 
-    with Store.open(address) as store:
-        if not args.yes:
-            plans = planned(store)
-            what = "would become"
-        else:
-            with bar.shown("joining files"):
-                plans = list(compact(store))
-            what = "became"
+    doing = "joining files" if args.yes else "reading the store"
+    with bar.shown(doing), Store.open(address) as store:
+        plans = list(compact(store)) if args.yes else planned(store)
+    what = "became" if args.yes else "would become"
     if not plans:
         say("there are no small files to join")
         return 0
@@ -131,11 +128,12 @@ def _retain(address: str, args: argparse.Namespace) -> int:
 
     if args.days is None:
         raise UsageError("say how long trials are kept: --days N")
-    trials = expired(address, args.days, args.keep or ())
+    with bar.shown("reading the store"):
+        trials = expired(address, args.days, args.keep or ())
     for trial in [] if args.yes else trials:
         say(f"{trial.id} {trial.application}/{trial.experiment}/{trial.name}, {trial.started_at}")
     if args.yes and trials:
-        with Store.open(address) as store:
+        with bar.shown("deleting trials"), Store.open(address) as store:
             deleted = delete(store, [trial.id for trial in trials])
         say(f"{units.several(deleted, 'trial')} deleted")
     else:

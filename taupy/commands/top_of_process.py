@@ -11,9 +11,11 @@ import sys
 import time
 from collections import defaultdict, deque
 from collections.abc import Iterator
+from contextlib import nullcontext
 
 from taupy.answers import lines
 from taupy.answers.lines import DOES, Lines
+from taupy.commands import bar
 from taupy.commands.attach import HZ, Watch, ended_by_signals
 from taupy.commands.messages import say
 from taupy.errors import TaupyError
@@ -88,8 +90,9 @@ def run(args: argparse.Namespace, every_s: float) -> int:
     with ended_by_signals() as ended, Watch(args.pid, recent) as watch:
         runs = True
         while runs and not ended.is_set():
-            runs = watch.go_on(every_s, HZ, ended)
-            views = _views(args.pid, recent, args.limit)
+            with bar.shown(f"looking at process {args.pid}") if once else nullcontext():
+                runs = watch.go_on(every_s, HZ, ended)
+                views = _views(args.pid, recent, args.limit)
             if once:
                 if not views:
                     raise TaupyError(f"process {args.pid}: no thread ran any Python")

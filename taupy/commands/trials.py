@@ -96,7 +96,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _list(db: ProfileDB, words: Sequence[str], args: argparse.Namespace) -> int:
-    trials = _selected(db, words) if words else db.trials()
+    with bar.shown("reading the trials"):
+        trials = _selected(db, words) if words else db.trials()
+        under_way = [] if words else running.rows(running.here(str(db.path)))
     notes = [] if trials else [f"{db.path} has no trials; `taupy run SCRIPT` adds one"]
     listed = [selector.Together("", [trial]) for trial in trials]
     if not words and not terminal.is_for_programs(args.form):
@@ -108,9 +110,7 @@ def _list(db: ProfileDB, words: Sequence[str], args: argparse.Namespace) -> int:
         older = sum(len(group.trials) for group in listed[: len(listed) - args.limit])
         notes.insert(0, f"{several(older, 'older trial')} not shown (--limit)")
         listed = listed[len(listed) - args.limit :]
-    rows = [_row(group) for group in reversed(listed)]
-    if not words:
-        rows[:0] = running.rows(running.here(str(db.path)))
+    rows = under_way + [_row(group) for group in reversed(listed)]
     terminal.show(View("", _LIST_COLUMNS, rows, notes), form=args.form)
     return 0
 
@@ -174,8 +174,10 @@ def _selected(db: ProfileDB, words: Sequence[str]) -> list[TrialRow]:
 def _show(db: ProfileDB, words: Sequence[str], args: argparse.Namespace) -> int:
     if len(words) > 1:
         raise UsageError("show one trial at a time: taupy trials show [TRIAL]")
-    trial = selector.trial(db, *words)
-    places = query.threads(db, trial.id)
+    with bar.shown("reading the trial"):
+        trial = selector.trial(db, *words)
+        places = query.threads(db, trial.id)
+        metadata = query.metadata_by_node(db, trial.id)
     facts = [
         ("Trial ID", str(trial.id)),
         ("Application", trial.application),
@@ -193,7 +195,7 @@ def _show(db: ProfileDB, words: Sequence[str], args: argparse.Namespace) -> int:
         ("UUID", trial.uuid),
     ]
     by_node: dict[int | None, list[tuple[str, str]]] = {None: facts}
-    for node, own in query.metadata_by_node(db, trial.id).items():
+    for node, own in metadata.items():
         by_node.setdefault(node, []).extend(own.items())
     views = [
         View(
@@ -289,11 +291,15 @@ def _delete(db: ProfileDB, words: Sequence[str], args: argparse.Namespace) -> in
     if not args.yes and not _agreed(trials, db.path):
         say("nothing was deleted")
         return 1
-    with db.transaction():
-        for trial in trials:
-            db.delete(trial.id)
-    if args.compact:
-        db.compact()
+    with bar.shown() as progress:
+        progress.begin("deleting", len(trials), "trials")
+        with db.transaction():
+            for trial in trials:
+                db.delete(trial.id)
+                progress.advance()
+        if args.compact:
+            progress.begin("rewriting the file")
+            db.compact()
     say(f"deleted: {_listed(trials)}")
     return 0
 

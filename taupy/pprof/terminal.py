@@ -169,12 +169,6 @@ def wants_color(stream: IO[str]) -> bool:
     return _is_terminal(stream) and os.environ.get("TERM", "") not in ("dumb", "unknown")
 
 
-def can_draw(stream: IO[str] | None) -> bool:
-    """Whether the stream is a terminal on which a line can replace another."""
-    named = os.environ.get("TERM", "") not in ("", "dumb", "unknown")
-    return stream is not None and _is_terminal(stream) and named
-
-
 def terminal_width(stream: IO[str]) -> int:
     """Width of the stream's terminal; 0 (no limit) if it is not a terminal."""
     if not _is_terminal(stream):

@@ -10,7 +10,7 @@ import threading
 
 import pytest
 
-from taupy.commands import bar, main
+from taupy.commands import bar
 from taupy.model.progress import SILENT, CountedFile
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.writer import add_profile
@@ -144,22 +144,6 @@ def test_a_file_is_counted_in_bytes(tmp_path):
     with CountedFile(tmp_path / "x", recorded) as file:
         file.read()
     assert recorded.stretches == [["x", 1000, 1000]]
-
-
-@pytest.mark.parametrize(
-    "command", ["compare 1 2", "report 1 -o p.html", "merge b.db --into c.db", "places 1"]
-)
-def test_commands_that_may_take_long_show_a_bar(tmp_path, monkeypatch, command):
-    monkeypatch.chdir(tmp_path)
-    for path in ("taupy.db", "b.db"):
-        with ProfileDB.open(path, create=True) as db:
-            add_profile(db, small_profile(1))
-            add_profile(db, small_profile(2))
-    shown = []
-    real = bar.shown
-    monkeypatch.setattr(bar, "shown", lambda what="": shown.append(what) or real(what))
-    assert main(command.split()) == 0
-    assert shown
 
 
 @pytest.mark.slow
