@@ -19,12 +19,24 @@ signal.signal(signal.SIGALRM, lambda *_: None)
 signal.signal(signal.SIGPROF, lambda *_: None)
 signal.setitimer(signal.ITIMER_REAL, 0.05, 0.05)
 """
-_TERMINATED = """
+# The program's last line is over when it lets no signal through, in two looks one after the other.
+_SENDER = """
+import os, signal, sys, time
+pid, seen = int(sys.argv[1]), 0
+while seen < 2:
+    time.sleep(0.01)
+    with open(f"/proc/{pid}/status") as status:
+        blocked = next(int(line[7:], 16) for line in status if line.startswith("SigBlk:"))
+    seen = seen + 1 if blocked >> signal.SIGTERM - 1 & 1 else 0
+os.kill(pid, signal.SIGTERM)
+open("sent", "w").close()
+"""
+_TERMINATED = f"""
 import os, subprocess, sys
-sender = "import os, sys, time, signal; time.sleep(0.3); os.kill(int(sys.argv[1]), signal.SIGTERM)"
-subprocess.Popen([sys.executable, "-S", "-c", sender, str(os.getpid())])
+subprocess.Popen([sys.executable, "-S", "-c", {_SENDER!r}, str(os.getpid())])
 import threading, time
 threading.Thread(target=time.sleep, args=(3600,), daemon=True).start()
+time.sleep(0.2)
 """
 _LIMITED = """
 import resource, sys
@@ -58,6 +70,7 @@ def test_a_signal_while_the_run_is_stored_leaves_the_exit_code(runs, engine, way
     assert done.returncode == 0, done.stderr
     assert runs.one("SELECT exit_code, state FROM trial") == (0, "complete")
     assert runs.calls()["mark"] == 2000
+    assert way is _TIMER or (runs.folder / "sent").exists()
 
 
 def test_a_stderr_that_is_read_after_the_end_delays_nothing(runs, engine):
