@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass
+from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
 from taupy.analysis.known_routines import among, is_wait
@@ -240,7 +241,8 @@ class _Tally:
     ) -> None:
         self.tree, self.asleep = tree, asleep
         self.names = list(dict.fromkeys(group_of))
-        self.groups = [self.names.index(name) for name in group_of]
+        number_of = {name: number for number, name in enumerate(self.names)}
+        self.groups = [number_of[name] for name in group_of]
         self.paths = [path_of.get(timer.timer) or timer.file for timer in tree.timers]
         self.counted = self._counted()
         parent = tree.parent
@@ -427,30 +429,38 @@ class _Tally:
         """The time in each library's own routines, the largest first: what it does for the
         program's routines, and outside of them. Not imports, waiting and the exit. What C functions
         and generated code take counts for the library that calls them."""
-        if of_group not in self.names:
-            return []
+        return self._packages.get(of_group, [])
+
+    @cached_property
+    def _packages(self) -> dict[str, list[Package]]:
+        """Those of each group, in one pass over the rows: there may be as many groups as threads."""
         tree, roles, paths = self.tree, self.roles, self.paths
-        group = self.names.index(of_group)
         name_of = [
             package_name(path, timer) if role in ("library", "awaited") else None
             for timer, path, role in zip(tree.timers, paths, roles, strict=True)
         ]
         within: list[str | None] = [None] * len(tree.parent)
-        sums: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
+        sums: dict[tuple[int, str], list[float]] = defaultdict(lambda: [0.0, 0.0])
         for row in self.order:
             code, above, owner = tree.timer[row], tree.parent[row], self.owner[row]
             if roles[code] not in ("library", "awaited"):
                 continue
             name = within[row] = name_of[code] or (within[above] if above >= 0 else None)
             time = tree.exclusive[row]
-            if name is None or not time or self.groups[tree.thread[row]] != group:
+            if name is None or not time:
                 continue
+            of_package = sums[self.groups[tree.thread[row]], name]
             if owner >= _OUTSIDE:
-                sums[name][0] += time
+                of_package[0] += time
             if owner == _OUTSIDE:
-                sums[name][1] += time
-        packages = (Package(name, ns, outside) for name, (ns, outside) in sums.items() if ns > 0)
-        return sorted(packages, key=lambda package: (-package.ns, package.name))
+                of_package[1] += time
+        packages: dict[str, list[Package]] = {}
+        for (group, name), (ns, outside) in sums.items():
+            if ns > 0:
+                packages.setdefault(self.names[group], []).append(Package(name, ns, outside))
+        for of_group in packages.values():
+            of_group.sort(key=lambda package: (-package.ns, package.name))
+        return packages
 
     def _own(
         self,
