@@ -76,13 +76,17 @@ class Masking:
         if all(line.strip() == "pass" or self._is_clean(line) for line in text.split("\n")):
             return text, 0  # most programs have this statement
         from taupy.model.secret_words import Rules, hidden
+        from taupy.model.source_statements import pieces, replaced
 
         rules = Rules(self.names, hidden)
-        lines = rules.without_keys(text).split("\n")
-        is_clean = self._test_for(text)
-        masked = [line if is_clean(line) else rules.code(line) for line in lines]
-        changed = zip(text.split("\n"), masked, strict=True)
-        return "\n".join(masked), sum(before != after for before, after in changed)
+        keyless = rules.without_keys(text)
+        letters = list(keyless)
+        for piece in pieces(keyless, self._test_for(text)):
+            masked = rules.code(piece.line, is_statement=piece.is_statement)
+            replaced(text, piece, masked, letters)
+        now = "".join(letters)
+        changed = zip(text.split("\n"), now.split("\n"), strict=True)
+        return now, sum(before != after for before, after in changed)
 
     def facts(self, metadata: Mapping[str, str]) -> dict[str, str]:
         """Metadata with masked values: secrets by their own name, or within a command line."""

@@ -72,7 +72,8 @@ _OF_DATA = _set(
     "language last layer lookup loss map mask message messages metadata metric model modifier "
     "module monitor new next no object observation output pad padding param parameter partition "
     "per placeholder positive prefix preference primary prng prompt public qk query question "
-    "random ref reference rejected replace response resume reward rng role row sample score self "
+    "random ref reference registry rejected replace response resume reward rng role row sample "
+    "score self "
     "sep separator sequence shard single sort source special split start state stop style suffix "
     "sys system target task teacher test text think tie tool tools train trigger unk unknown val "
     "validation value video visual vision watch weight with word"
@@ -80,14 +81,15 @@ _OF_DATA = _set(
 """Words before `key` or `token` that name a part of data, a model or a random generator."""
 
 _OF_PASSES = _set(
-    "all back backward both compile compiler each eval fast final first forward full fuse graph "
+    "all back backward both compile compiler each error eval fail failed fast final first forward "
+    "full fuse graph skip skipped "
     "high last low lowering multi n next num one opt optimizer per second single slow test third "
     "train two"
 )
 """Words before `pass`, or after it, with which it is one of several."""
 
 _SWITCHES = _set("allow ask disable enable has keep no prompt require save skip use with without")
-_CONSTANTS = _set("true false none null nil yes no on off auto default")
+_CONSTANTS = _set("true false none null nil yes no on off auto default value")
 
 _NUMBER = (
     r"[+-]?(?:0[xX][0-9a-fA-F]++|(?:\d[\d_]*+(?:\.\d*+)?|\.\d++)(?:[eE][+-]?\d++)?)[kKmMgGtTbB%]?"
@@ -104,10 +106,14 @@ _FILES = (
 _FILE = re.compile(rf"@?(?:(?:~|\.{{1,2}})/[\w./ -]+|(?:/[\w. -]+){{2,}}/?|[^=\s]*\.(?:{_FILES}))")
 _KEY_FILE = re.compile(r"(?:~|\.{1,2})?/[\w./ -]*|.*\.(?:pem|key|pub|crt|cer|p12|pfx|jks|gpg|asc)")
 _RANDOM = re.compile(r"(?=\w*[a-z])(?=\w*[A-Z])(?=\w*\d)\w{20,}")
-_SPECIAL = re.compile(r"<.*>|\[[A-Z]+\d*\]|\|.*\|")
+_LIKE_A_KEY = re.compile(r"(?=.*\d)(?=.*[A-Za-z])[\w+/=.-]{6,}")
+"""What a secret among several looks like, and few words of a tokenizer do."""
+
+_SPECIAL = re.compile(r"<.*>|\[[A-Z]+\d*\]|\|.*\||[<>|=][a-zA-Z]\d{1,2}")
 _PLAIN = re.compile(r"[A-Za-z]+(?:[ _./:-][A-Za-z]+)*")
+_PROSE = re.compile(r"\S {1,9}\S[^\r\n]*[\r\n]|[\r\n].*\S {1,9}\S")
 _PLAIN_LIST = re.compile(r"[\[(]?[A-Za-z_]+(?:[ _./:,-]+[A-Za-z_]+)*[\])]?")
-_OF_A_KEY = re.compile(r"[a-z]+(?:[_./-][a-z]+)*|[A-Za-z]+[_-]?\d{1,5}")
+_OF_A_KEY = re.compile(r"[a-z]+(?:[_./-]+[a-z]+)*_*|[A-Za-z]+[_-]?\d{1,5}")
 """What a key without an owner may be called: `right_hand`, `rank0`."""
 
 _PARTS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+(?:64)?|\d+")
@@ -143,6 +149,11 @@ def _is_plain(value: str) -> bool:
     return _PLAIN.fullmatch(value) is not None
 
 
+def _is_prose(value: str) -> bool:
+    """Whether a value is lines of several words: a key in lines has none."""
+    return _PROSE.search(value) is not None
+
+
 def is_file(value: str) -> bool:
     """Whether a value looks like the path of a file, and not like base64."""
     return _FILE.fullmatch(value) is not None and _RANDOM.search(value) is None
@@ -174,7 +185,7 @@ def names_secret(name: str, above: str, value: str, *, is_in_data: bool = False)
             return not _NO_VALUE.intersection(after) and _is_given(before, value)
         if part in _STRONG and not _NO_VALUE.intersection(after):
             if not is_whole:
-                return not (_is_plain_or_file(value) or is_number(value))
+                return not (_is_plain_or_file(value) or is_number(value) or _is_prose(value))
             return _is_given(before, value) and not (part == "pwd" and is_file(value))
         if part == "pass" and not after:
             return _is_pass(before, value)
@@ -217,7 +228,7 @@ def _is_secret_token(
     part: str, before: Sequence[str], value: str, is_in_data: bool, is_plural: bool
 ) -> bool:
     """Whether the value of `...-key` or `...-token` is a secret, given the words before."""
-    if _SPECIAL.fullmatch(value) or is_number(value) or is_file(value):
+    if _SPECIAL.fullmatch(value) or is_number(value) or is_file(value) or _is_prose(value):
         return False
     if part == "key" and _is_key_file(value):
         return False
@@ -226,10 +237,12 @@ def _is_secret_token(
     )
     if is_plural and (_PLAIN_LIST.fullmatch(value) or (part == "key" and not is_owned)):
         return False
+    if is_plural and is_in_data and not is_owned and not _LIKE_A_KEY.fullmatch(value):
+        return False
     plain = _OF_A_KEY if part == "key" else _PLAIN
     if not before:
         return (
-            not plain.fullmatch(value)
+            not (plain.fullmatch(value) or _is_plain(value))
             if is_in_data
             else part == "token" or not (_OF_A_KEY.fullmatch(value) and value[0].islower())
         )

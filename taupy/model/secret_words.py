@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Collection, Sequence
+from functools import lru_cache
 
 from taupy.model.secret_names import (
     is_file,
@@ -56,28 +57,49 @@ _IN_LIST = re.compile(r"""(["'])((?:(?!\1).)+)\1""")
 _IN_YAML = re.compile(
     r"""((?<!\$)[{,]\s*)([A-Za-z_][\w.-]*)(:\s*["']?)([^\s,{}"']+)(?=["']?\s*[,}])"""
 )
-_IN_CODE = re.compile(
-    r"""\b([A-Za-z_][\w.]*)((?:\s*:\s*[\w.\[\]| ]+?)?\s*(?:=>?|:=)\s*"""
-    r"""\(?[rRbBuUfF]{0,2}(\"{3}|'{3}|["'`]))"""
-    r"""((?:(?!\3)[^\\\n]|\\.)+)(?=\3)"""
+_NAME = r"(?P<name>[A-Za-z_][\w.]*)"
+_OF_TYPE = r"(?:\s*:\s*[\w.\[\]| ]+?)?"
+_KEY_IN_CODE = r"""(?P<mark>["'])(?P<name>[\w.-]+)(?P=mark)"""
+_VALUE = (
+    r"""[rRbBuUfF]{0,2}(?P<quote>\"{3}|'{3}|["'`])"""
+    r"""(?P<value>(?:(?!(?P=quote))[^\\\n]|\\.)+)(?=(?P=quote))"""
 )
-_STRING = re.compile(r"""(["'])((?:(?!\1)[^\\\n]|\\.){1,2999}+)\1""")
-_IN_CALL = re.compile(
-    r"""(["'])([\w.-]+)(\1\s*(?:\]\s*=|:|=>)\s*[rRbBuUfF]{0,2}(["']))((?:(?!\4)[^\\\n]|\\.)+)(?=\4)"""
+_IN_CODE = tuple(
+    re.compile(rule + _VALUE)
+    for rule in (
+        rf"\b{_NAME}{_OF_TYPE}\s*(?:[+|]?=>?|:=)\s*\(?",
+        rf"\b{_NAME}{_OF_TYPE}\s*=\s*[\w.]*(?:Secret\w+|bytes|bytearray|str|decode|fromhex|unhexlify)\(\s*",
+        rf"\b{_NAME}{_OF_TYPE}\s*=\s*[\w.]+\(\s*default\s*=\s*",
+        rf"\b{_NAME}{_OF_TYPE}\s*=\s*[^=,;\n]{{1,200}}?\b(?:or|else)\s+",
+        rf"{_KEY_IN_CODE}\s*(?:\]\s*=|:|=>)\s*",
+        rf"""(?:\(\s*|(?=["']-)){_KEY_IN_CODE}\s*,\s*(?![rRbBuUfF]{{0,2}}["']-)""",
+        rf"\b(?:set|setattr)\([^(),]+,\s*{_KEY_IN_CODE}\s*,\s*",
+        r"""["']--?(?P<name>[A-Za-z][\w-]*)["'][^()]{1,300}?\bdefault\s*=\s*""",
+    )
 )
-_IN_ARGUMENTS = re.compile(
-    r"""((?<=\()["']|["'](?=-))([\w.-]+)(\1\s*,\s*[rRbBuUfF]{0,2}(["']))(?!-)"""
-    r"""((?:(?!\4)[^\\\n]|\\.)+)(?=\4)"""
+_SETTER = re.compile(rf"""\b(?:set|with|use)_?{_NAME}\(\s*{_VALUE}(?=["']\s*\))""")
+_COMPARED = re.compile(rf"\b{_NAME}\s*[!=]=\s*{_VALUE}")
+_ITEM = r"""[rRbBuUfF]{0,2}(?:"(?:[^"\\]|\\.)*+"|'(?:[^'\\]|\\.)*+')|[\w.]++"""
+_SEVERAL_IN_CODE = re.compile(
+    rf"\b{_NAME}{_OF_TYPE}\s*=\s*[\[({{](?P<values>\s*+(?:(?:{_ITEM})\s*+,?\s*+)++)(?=[\])}}])"
 )
+_AT_ONCE = re.compile(
+    rf"(?:\A|(?<=[;\n]))\s*(?P<names>[A-Za-z_][\w.]*(?:\s*,\s*[A-Za-z_][\w.]*)+)\s*=\s*\(?"
+    rf"(?P<values>(?:{_ITEM})(?:\s*,\s*(?:{_ITEM}))+)(?=\s*\)?\s*(?:\Z|[;\n]))"
+)
+_ITEMS = re.compile(_ITEM)
+_STRING = re.compile(r"""(["'])((?:(?!\1)[^\\\n]|\\.){0,2999}+)\1""")
 _LOGIN = re.compile(
     r"""((?:auth\s*=\s*\(|login\(|auth\()\s*(["'])[^"']*\2\s*,\s*(["']))((?:(?!\3).)+)(?=\3)""",
     re.IGNORECASE,
 )
 _IN_SQL = re.compile(r"\b([A-Za-z_]\w*|identified\s+by)(\s+')([^']+)(?=')", re.IGNORECASE)
 _OPTION_IN_CODE = re.compile(r"""(?<![\w-])(--[A-Za-z][\w.-]*)([ =]\s*)([^\s"'`;|&()=]+)""")
-_KEY = re.compile(
-    r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*KEY-----|\Z)", re.DOTALL
+_PRIVATE_KEY = (
+    r"-----BEGIN [A-Z ]*PRIVATE KEY-----(?:[^()\[\]{}<>;!#]*?-----END [A-Z ]*KEY-----"
+    r"|(?:[\s\"'\\]*n?[A-Za-z0-9+/=]{16,})++)"
 )
+_KEY = re.compile(_PRIVATE_KEY)
 _HEADER = re.compile(
     r"""(?:(?<![\w-])|(?<=-H))((?:proxy-)?authorization(?:\s*:\s*|=)(?:[A-Za-z]+\s+)?|"""
     r"""(?:set-)?cookie\s*:\s*(?=[\w.-]+=)|"""
@@ -86,15 +108,10 @@ _HEADER = re.compile(
 )
 _SCHEME = re.compile(r"(bearer|basic|token|digest|apikey|negotiate|key)(\s+|%20)(?=\S)", re.I)
 _BEARER = re.compile(r"(?<![\w-])(bearer\s+)((?=[^\s'\"]*\d)[^\s'\",]{6,})", re.IGNORECASE)
-_FORMS = re.compile(
-    "|".join(
-        (
-            r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*",
-            *(rf"\b{re.escape(start)}{rest}" for start, rest in FORMS),
-            *(form for _, form in FORMS_WITHIN),
-        )
-    ),
-    re.DOTALL,
+_FORM = (
+    ("-----BEGIN", _PRIVATE_KEY),
+    *((start, rf"\b{re.escape(start)}{rest}") for start, rest in FORMS),
+    *FORMS_WITHIN,
 )
 _SIGNATURES = frozenset({"sig", "signature"})
 _SHELL = re.compile(r"(?:ba|da|z|k|mk|a|fi)?sh")
@@ -174,9 +191,10 @@ class Rules:
             return match[0]
         return f"{name}{quote}{masked.replace(quote, escaped)}{quote}"
 
-    def code(self, line: str) -> str:
-        """A line of a program's source."""
-        return self.text(_OPTION_IN_CODE.sub(self._in_words, line), is_code=True)
+    def code(self, line: str, *, is_statement: bool) -> str:
+        """A statement of a program on one line, or a line of a comment or of a text in it."""
+        line = self.text(_OPTION_IN_CODE.sub(self._in_words, line), is_code=True)
+        return line if is_statement else _HEADER.sub(self._header, line)
 
     def _in_words(self, match: re.Match[str]) -> str:
         """A command line within a text of a program."""
@@ -217,21 +235,27 @@ class Rules:
             text = _IN_SQL.sub(self._in_sql, text)
         if is_code:
             text = _LOGIN.sub(lambda match: f"{match[1]}{self.masked(match[4])}", text)
-            text = _IN_CALL.sub(self._in_call, text)
-            text = _IN_ARGUMENTS.sub(self._in_call, text)
-            text = _IN_CODE.sub(self._in_code, text)
+            text, at_once = _AT_ONCE.subn(self._at_once, text)
+            if not at_once:
+                for rule in _IN_CODE:
+                    text = rule.sub(self._in_code, text)
+                text = _SEVERAL_IN_CODE.sub(self._several_in_code, text)
+            text = _SETTER.sub(self._in_code, text)
+            text = _COMPARED.sub(self._compared, text)
             text = _STRING.sub(self._in_string, text)
         elif "=" in text:
             text = _PAIR.sub(self._pair, text)
         if ":" in text:
             text = _IN_JSON.sub(self._in_json, text)
-            text = _JSON_NUMBER.sub(self._json_number, text)
+            text = _JSON_NUMBER.sub(self._number_in_code if is_code else self._json_number, text)
             text = _JSON_LIST.sub(self._json_list, text)
             if not is_code:
                 text = _IN_YAML.sub(self._in_yaml, text)
-            text = _HEADER.sub(self._header, text)
+                text = _HEADER.sub(self._header, text)
         text = _BEARER.sub(lambda match: f"{match[1]}{self.masked(match[2])}", text)
-        return _FORMS.sub(lambda match: self.masked(match[0]), text)
+        if forms := tuple(form for start, form in _FORM if start in text):
+            text = _forms(forms).sub(lambda match: self.masked(match[0]), text)
+        return text
 
     def _in_url(self, match: re.Match[str]) -> str:
         if says_nothing(match[2]):
@@ -260,12 +284,41 @@ class Rules:
         is_secret = is_signature or self.is_secret(
             name, value.rstrip(")]}"), is_in_data=is_in_data or bool(quote)
         )
-        if not is_secret or says_nothing(value) or _is_scheme(value):
+        if not is_secret or says_nothing(value.rstrip(". ")) or _is_scheme(value):
             return match[0]
         return f"{match[1]}{quote}{self.masked(value)}{quote}"
 
     def _in_code(self, match: re.Match[str]) -> str:
-        return f"{match[1]}{match[2]}{self.if_secret(match[1], match[4], is_in_data=True)}"
+        value = self.if_secret(match["name"], match["value"], is_in_data=True)
+        return f"{match[0][: match.start('value') - match.start()]}{value}"
+
+    def _compared(self, match: re.Match[str]) -> str:
+        """`if password == "X"`; what tokens and keys are compared with is mostly none."""
+        return self._in_code(match) if self.is_secret(match["name"], "0") else match[0]
+
+    def _several_in_code(self, match: re.Match[str]) -> str:
+        """`passwords = ["X", "Y"]`"""
+        return self._items(match, lambda: match["name"])
+
+    def _at_once(self, match: re.Match[str]) -> str:
+        """`user, password = "me", "X"`"""
+        names = re.split(r"\s*,\s*", match["names"])
+        if len(names) != len(_ITEMS.findall(match["values"])):
+            return match[0]
+        return self._items(match, iter(names).__next__)
+
+    def _items(self, match: re.Match[str], name: Callable[[], str]) -> str:
+        """Values with commas between them, each of which has a name."""
+
+        def masked(item: re.Match[str]) -> str:
+            of, quote = name(), item[0][-1]
+            if quote not in "\"'":
+                return item[0]
+            start, _, text = item[0][:-1].partition(quote)
+            return f"{start}{quote}{self.if_secret(of, text, is_in_data=True)}{quote}"
+
+        values = _ITEMS.sub(masked, match["values"])
+        return f"{match[0][: match.start('values') - match.start()]}{values}"
 
     def _in_string(self, match: re.Match[str]) -> str:
         """A text of a program, such as `"host=h password=X"`."""
@@ -274,11 +327,9 @@ class Rules:
             if ";" in text and _OF_CONNECTION.search(text):
                 text = _CONNECTION.sub(self._in_connection, text)
             text = _PAIR.sub(self._pair_in_data, text)
+        if ":" in text:
+            text = _HEADER.sub(self._header, text)
         return f"{match[1]}{text}{match[1]}"
-
-    def _in_call(self, match: re.Match[str]) -> str:
-        value = self.if_secret(match[2], match[5], is_in_data=True)
-        return f"{match[1]}{match[2]}{match[3]}{value}"
 
     def _in_sql(self, match: re.Match[str]) -> str:
         name = match[1] if " " not in match[1] else "password"
@@ -296,6 +347,10 @@ class Rules:
         return match[0][: match.start(4) - match.start()] + (
             value if value == match[4] else f"{match[1]}{value}{match[1]}"
         )
+
+    def _number_in_code(self, match: re.Match[str]) -> str:
+        value = self.if_secret(match[2], match[4], is_in_data=True)
+        return match[0][: match.start(4) - match.start()] + value
 
     def _json_list(self, match: re.Match[str]) -> str:
         name = match[2]
@@ -367,7 +422,7 @@ class _Walk:
         """
         rules, before = self.rules, self.before
         if self._is_code(word):
-            return rules.text(word, is_code=True)
+            return rules.code(word, is_statement=_INTERPRETER.fullmatch(self.program) is not None)
         if (masked := self._of_program(word)) is not None:
             return masked
         if (match := _COLON.fullmatch(word)) and self._is_secret_colon(match):
@@ -427,6 +482,12 @@ class _Walk:
         if option and word.startswith(option) and word != option and not word.startswith("--"):
             return f"{option}{rules.masked(word[len(option) :])}"
         return None
+
+
+@lru_cache(64)
+def _forms(forms: tuple[str, ...]) -> re.Pattern[str]:
+    """Any of these: of all at once, the search would take ten times as long."""
+    return re.compile("|".join(forms), re.DOTALL)
 
 
 _OF_CLIENTS = re.compile(r"curl|wget|https?|smbclient|lftp|rpcclient|xh|aria2c")

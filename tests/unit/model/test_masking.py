@@ -10,6 +10,8 @@ import time
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from taupy.model.masking import Masking
 
@@ -229,3 +231,63 @@ def test_a_user_can_name_more_and_can_keep_all(state):
     masked = Masking(state, ["license-of", "--PIN"]).words(words)
     assert [word.count("MASKED-") for word in masked] == [0, 0, 1, 1, 0, 1]
     assert Masking(state, ["pin"], keeps=True).words(words) == words
+
+
+def statements(name):
+    """The statements of a file, each of one or more lines."""
+    return filled("\n".join(corpus(name))).split("\n---\n")
+
+
+@pytest.mark.parametrize("text", statements("source_secrets.txt"))
+def test_a_secret_in_a_program_is_masked_over_its_lines_and_nothing_else(state, text):
+    marked, hidden = [], False
+    for letter in text:
+        if letter in "⟦⟧":
+            hidden = letter == "⟦"
+        else:
+            marked.append((letter, hidden))
+    plain = "".join(letter for letter, _ in marked)
+    masked, lines = Masking(state).source(plain)
+    assert len(masked) == len(plain), masked
+    shown = "".join("#" if hidden and letter != "\n" else letter for letter, hidden in marked)
+    outside = zip(masked, marked, strict=True)
+    assert shown == "".join("#" if hide and new != "\n" else new for new, (_, hide) in outside)
+    for secret in re.findall("⟦([^⟧]+)⟧", text):
+        assert all(part not in masked for part in secret.split("\n")), masked
+    changed = zip(plain.split("\n"), masked.split("\n"), strict=True)
+    assert lines == sum(before != after for before, after in changed) > 0
+    assert Masking(state).source(masked)[0] == masked
+    assert Masking(state).source(f"x = 1\n{plain}\ny = 2\n")[0] == f"x = 1\n{masked}\ny = 2\n"
+
+
+@pytest.mark.parametrize("text", statements("source_harmless.txt"))
+def test_harmless_code_stays(state, text):
+    assert Masking(state).source(text) == (text, 0)
+
+
+@pytest.mark.slow
+def test_the_code_of_taupy_has_no_secrets(state):
+    masking = Masking(state)
+    of_secrets = {"secret_names", "secret_words", "source_statements", "token_forms"}
+    for file in sorted((DATA.parents[1] / "taupy").rglob("*.py")):
+        if file.stem in of_secrets:
+            continue
+        text = file.read_text("utf-8")
+        assert masking.source(text)[0] == text, file
+
+
+@given(st.text("'\"\\\n#()[]{}=:,+ f\tpassword1", max_size=60))
+def test_whatever_a_text_is_its_lines_and_columns_stay(text):
+    text = f"password = {text}"
+    masked, _ = Masking("/nowhere").source(text)
+    assert list(map(len, masked.split("\n"))) == list(map(len, text.split("\n")))
+    assert len(masked) == len(text)
+
+
+@pytest.mark.parametrize(
+    "unit", ['"key": "a1!",', "(", '"', "'a' ", "a, ", "key=[1,", '"""\n', "\\\n"]
+)
+def test_a_long_statement_takes_no_time_that_grows_with_its_square(state, unit):
+    began = time.process_time()
+    Masking(state).source("password = (" + unit * (16_000 // len(unit)))
+    assert time.process_time() - began < 3
