@@ -243,27 +243,48 @@ def _finding(report: Report, finding: Finding) -> dict[str, Any]:
         "refuted": visible(finding.refuted_by),
         "confidence": finding.confidence,
         "evidence": [
-            _evidence(evidence) for evidence in finding.evidence[:MOST_EVIDENCE] if evidence.rows
+            _evidence(evidence, several_threads=report.threads > 1)
+            for evidence in finding.evidence[:MOST_EVIDENCE]
+            if evidence.rows
         ],
     }
 
 
-def _evidence(evidence: Evidence) -> dict[str, Any]:
+def _evidence(evidence: Evidence, *, several_threads: bool) -> dict[str, Any]:
     """The first rows, in the words of people."""
     rows = evidence.rows[:MOST_EVIDENCE]
+    left_out = {"trial", "metric"} | (set() if several_threads else {"thread"})
     kept = [
         at
         for at, name in enumerate(evidence.headings)
-        if name not in ("trial", "metric") and any(row[at] not in (None, "") for row in rows)
+        if name not in left_out and any(row[at] not in (None, "") for row in rows)
     ]
     names = [evidence.headings[at] for at in kept]
+    by = [_word(name) for name in evidence.question.by if name not in left_out]
+    measured = [_word(name) for name in names if name not in evidence.question.by]
     return {
-        "headings": [visible(name.replace("_ns", "").replace("_", " ")) for name in names],
+        "title": visible(f"Evidence: {_listed(measured)}" + (f" by {_listed(by)}" if by else "")),
+        "headings": [visible(_word(name)) for name in names],
         "rows": [
             [visible(_evidence_cell(evidence.headings[at], row[at])) for at in kept] for row in rows
         ],
         "more": evidence.count - len(rows),
     }
+
+
+_WORDS: Mapping[str, str] = {
+    "timer": "routine", "callpath": "call path", "node": "process", "parent": "caller",
+    "inclusive time": "time with callees", "exclusive time": "own time",
+}  # fmt: skip
+"""What people call the dimensions and values of a question."""
+
+
+def _word(name: str) -> str:
+    return _WORDS.get(name, name.replace("_ns", "").replace("_", " "))
+
+
+def _listed(words: Sequence[str]) -> str:
+    return ", ".join(words[:-1]) + " and " + words[-1] if len(words) > 1 else "".join(words)
 
 
 _TIMES = re.compile(r"inclusive|exclusive|(.*[ :_])?time|.*_ns")

@@ -30,6 +30,7 @@ from tests.builders import (
     steps,
     wide_profile,
 )
+from tests.findings import gpu_faults
 from tests.hostile import hostile
 from tests.in_process import taupy
 from tests.unit.roofline.build import Kernel, gpu_trial
@@ -151,6 +152,7 @@ def pages(tmp_path_factory):
         stepped.threads[0].steps = [steps([n * 1_000_000 for n in range(1, 40)])]
         add_profile(db, stepped)
         add_profile(db, ranks_of_steps())
+        add_profile(db, replace(gpu_faults.saved_each_step(), experiment="saved"))
         add_profile(db, replace(looked_at(), experiment="looked"))
         counted = {"flop_fp32": 4e9, "bytes_dram": 2e8}
         kernels = gpu_trial(Kernel("gemm", 10, 1_000_000, counted), number=9)
@@ -165,6 +167,7 @@ def pages(tmp_path_factory):
         "steps": ["experiment=steps"],
         "ranks": ["experiment=ranks"],
         "looked": ["experiment=looked"],
+        "saved": ["experiment=saved"],
     }.items():
         done = taupy("report", *trials, "-o", folder / f"{name}.html", "--db", folder / "a.db")
         assert done.returncode == 0, done.stderr
@@ -534,8 +537,53 @@ def test_a_place_of_the_overview_leads_to_its_line(opened):
     assert chosen(page) == "flame"
 
 
+def seconds(text: str) -> float:
+    number, unit = text.split()
+    return float(number) * {"s": 1, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}[unit]
+
+
+def test_places_imports_and_exit_are_sorted_by_time(opened):
+    page = opened("saved")
+    times = page.locator("#tab-overview .hot > div > b").all_text_contents()
+    rows = page.locator("#tab-overview .hot > div")
+    kinds = rows.evaluate_all("all => all.map((row) => row.className)")
+    assert sorted(map(seconds, times), reverse=True) == list(map(seconds, times))
+    assert "place" in kinds[kinds.index("apart") :]  # one that takes less
+
+
+def test_evidence_says_what_it_is_and_leaves_out_the_only_thread(opened):
+    page = opened("saved")
+    table = page.locator("#tab-overview .evidence").first
+    caption = table.locator("caption").text_content()
+    assert caption.startswith("Evidence: ") and "routine" in caption
+    assert "thread" not in table.locator("th").all_text_contents()
+
+
+def test_the_strip_over_time_shows_what_steps_did(opened):
+    page = opened("steps")
+    canvas = page.locator("#tab-overview .over canvas")
+    assert "after the last step" in canvas.get_attribute("aria-label")
+    # In the middle of the last step: its data, a tenth, below; the rest of it above.
+    colors = page.evaluate(r"""() => {
+      const canvas = document.querySelector("#tab-overview .over canvas");
+      const data = document.createElement("i");
+      data.className = "k-data";
+      document.body.append(data);
+      const wanted = getComputedStyle(data).backgroundColor.match(/\d+/g).slice(0, 3).join();
+      const { width, height } = canvas;
+      const pixels = canvas.getContext("2d").getImageData(0, 0, width, height).data;
+      const at = (x, y) => pixels.slice(4 * (y * width + x), 4 * (y * width + x) + 3).join();
+      const bottom = height - 1;
+      const found = Array.from({ length: width }, (_, x) => at(x, bottom) === wanted);
+      const x = found.lastIndexOf(true);
+      return [x > 0, at(x, 1) !== wanted, at(width - 1, bottom) !== wanted];
+    }""")
+    assert colors == [True, True, True]
+
+
 EVERY = [
     *("one", "compared", "traced", "hostile", "empty", "counted", "steps", "ranks", "looked"),
+    "saved",
 ]
 
 EMPTY_COLUMNS = """() => [...document.querySelectorAll("table:not(.evidence)")].flatMap((table) =>

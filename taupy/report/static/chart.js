@@ -45,7 +45,8 @@ export function nearest(points, place) {
 }
 
 function placeText(place, over) {
-  return over === "step" ? `step ${Math.round(place)}` : shown(place * 1e9, "time_ns");
+  if (over === "step") return `step ${Math.round(place)}`;
+  return place ? shown(place * 1e9, "time_ns") : "0 s";
 }
 
 /** @param series [{name, kind, over, points: [[place, value], ...]}], of one kind. */

@@ -2,7 +2,7 @@
 // pixel. It draws a tree of flame_tree.js from the node that it is zoomed to.
 import { KINDS, hatched, palette } from "./kinds.js";
 import { count, duration, share } from "./numbers.js";
-import { showTip } from "./tip.js";
+import { fitting, showTip } from "./tip.js";
 
 const HEIGHT = 22; // of a row, in pixels
 const NARROWEST = 1;
@@ -249,12 +249,4 @@ export class Flame {
     if (key === "ArrowRight") return siblings[at + 1];
     return null;
   }
-}
-
-/** The part of a name that fits into so many pixels; "" if hardly anything does. */
-function fitting(context, name, room) {
-  const wide = context.measureText(name).width;
-  if (wide <= room) return name;
-  const letters = Math.floor((room / wide) * name.length) - 1;
-  return letters < 2 ? "" : `${name.slice(0, letters)}…`;
 }

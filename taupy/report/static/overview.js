@@ -3,12 +3,15 @@ import { lineChart } from "./chart.js";
 import { bar, legend, palette } from "./kinds.js";
 import { count, duration, share } from "./numbers.js";
 import { element } from "./table.js";
+import { fitting } from "./tip.js";
 import { spans } from "./timeline.js";
 import { plain } from "./words.js";
 
 const MOST_PLACES = 8;
 const MOST_OTHERS = 3;
 const LEAST = 0.005; // share of the threads' time below which a place is not shown
+const LEAST_TRACED = 0.2; // share of the run that a trace must have recorded to be shown as all of it
+const LEAST_GAP = 0.01; // share of the run from which on a pause between steps is named
 const SIGNS = { large: "▲", medium: "◆", small: "●" };
 
 /** The head of the page: run time, command, facts. */
@@ -39,8 +42,9 @@ export function overview(data, go) {
   if (data.gpu.length) left.append(noted("Why the GPU did not compute", data.gpu));
   left.append(places(data, go), ...data.lanes.map((of) => lanes(of, of.title === "Ranks" ? data.ranks : [])));
   right.append(findings(data));
-  if (data.steps) right.append(...steps(data.steps));
-  if (data.memory) right.append(memory(data));
+  const beside = data.findings.length > 1 ? left : right; // several findings fill their column
+  if (data.steps) beside.append(...steps(data.steps));
+  if (data.memory) beside.append(memory(data));
   columns.append(left, right);
   panel.append(columns, ...health(data));
   return panel;
@@ -60,14 +64,20 @@ function titled(title, small) {
 
 // --- the strip ---
 
-/** The main thread's outermost activities, or the steps of a training, when they were. */
-export function paintOver(section, timeline) {
-  const main = timeline.lanes.find(({ kind }) => kind === "host") ?? timeline.lanes.find(({ kind }) => kind === "steps");
-  if (!main || !main.rows.length) return;
-  const canvas = element("canvas", undefined, { role: "img", "aria-label": "main thread over time" });
+/**
+ * The main thread over time: its outermost activities where they were recorded, else what its steps
+ * were made of. Without either there is nothing to show.
+ */
+export function paintOver(section, timeline, made) {
+  const main = timeline.lanes.find(({ kind }) => kind === "host")?.rows[0];
+  const isTraced = main && main.busy.at(-1) >= LEAST_TRACED * timeline.end;
+  if (!isTraced && !made) return;
+  const around = made ? besideSteps(made, timeline.end) : [];
+  const words = around.map(([, , text]) => text).join(", ");
+  const canvas = element("canvas", undefined, { role: "img", "aria-label": `main thread over time${words && ": "}${words}` });
   const ends = element("div", undefined, { class: "ends" });
   for (const part of [0, 0.25, 0.5, 0.75, 1]) ends.append(element("span", part ? duration(part * timeline.end) : "0 s"));
-  section.append(titled("Main thread", main.kind === "host" ? "over time" : "when its steps were"), canvas, ends);
+  section.append(titled("Main thread", isTraced ? "over time" : "over time; each step is divided by what it did, not by when"), canvas, ends);
   section.hidden = false;
   const paint = () => {
     const width = canvas.clientWidth, height = 40;
@@ -77,17 +87,58 @@ export function paintOver(section, timeline) {
     canvas.style.height = `${height}px`;
     const context = canvas.getContext("2d");
     context.scale(ratio, ratio);
-    const { kinds } = palette();
-    context.fillStyle = kinds.rest;
+    const colors = palette();
+    context.fillStyle = colors.kinds.rest;
     context.fillRect(0, 0, width, height);
-    for (const [at, x, wide, busy] of spans(main.rows[0], [0, timeline.end], width)) {
-      context.fillStyle = kinds[timeline.names[main.rows[0].name[at]].color] ?? kinds.lib;
-      context.globalAlpha = 0.3 + 0.7 * busy;
-      context.fillRect(x, 0, wide, height);
+    if (isTraced) {
+      for (const [at, x, wide, busy] of spans(main, [0, timeline.end], width)) {
+        context.fillStyle = colors.kinds[timeline.names[main.name[at]].color] ?? colors.kinds.lib;
+        context.globalAlpha = 0.3 + 0.7 * busy;
+        context.fillRect(x, 0, wide, height);
+      }
+    } else {
+      paintMade(context, made, width / timeline.end, [height, colors.kinds]);
+      context.font = "12px system-ui, sans-serif";
+      context.textBaseline = "middle";
+      context.fillStyle = colors.ink;
+      for (const [start, ns, text] of around) {
+        const room = (ns / timeline.end) * width - 16;
+        const isShort = context.measureText(text).width > room;
+        context.fillText(fitting(context, isShort ? duration(ns) : text, room), (start / timeline.end) * width + 8, height / 2);
+      }
     }
   };
   for (const event of ["resize", "beforeprint"]) window.addEventListener(event, paint);
   paint();
+}
+
+/** Each step as wide as it was long, its phases above each other by their share. */
+function paintMade(context, made, scale, [height, kinds]) {
+  made.ns.forEach((ns, at) => {
+    const x = made.start[at] * scale, wide = Math.max(ns * scale - (ns * scale > 4 ? 1 : 0), 0.5);
+    context.fillStyle = kinds.lib;
+    context.fillRect(x, 0, wide, height);
+    let y = height;
+    for (const phase of made.phases) {
+      const tall = Math.min((phase.ns[at] / (ns || 1)) * height, y);
+      context.fillStyle = kinds[phase.kind];
+      context.fillRect(x, y - tall, wide, tall);
+      y -= tall;
+    }
+  });
+}
+
+/** The long times without a step: [start, ns, words]. */
+export function besideSteps({ start, ns, number }, end) {
+  const gaps = [];
+  for (let at = 0; at <= start.length; at++) {
+    const from = at ? start[at - 1] + ns[at - 1] : 0;
+    const until = at < start.length ? start[at] : end;
+    if (until - from < LEAST_GAP * end) continue;
+    const where = !at ? "before the first step" : at < start.length ? `before step ${count(number[at])}` : "after the last step";
+    gaps.push([from, until - from, `${duration(until - from)} ${where}`]);
+  }
+  return gaps;
 }
 
 function strip(data) {
@@ -123,22 +174,19 @@ function places(data, go) {
     return section;
   }
   section.append(titled("Where the time goes", "your code; what libraries and C functions do counts for the routine that calls them"));
-  const all = data.groups.flatMap((group) => group.places.map((place) => place.ns));
+  const all = data.groups.flatMap((group) => [...group.places, ...group.apart].map(({ ns }) => ns));
   const largest = Math.max(...all, 1);
   const list = element("div", undefined, { class: "hot" });
   const kinds = new Set();
   data.groups.forEach((group, at) => {
     const shown = group.places.filter((place) => place.share >= LEAST).slice(0, at ? MOST_OTHERS : MOST_PLACES);
-    const rows = shown.length ? shown : group.places.slice(0, at ? 0 : 1);
-    const apart = group.apart.filter((each) => each.ns >= LEAST * total(group));
-    if (at && !rows.length) return;
+    const own = shown.length ? shown : group.places.slice(0, at ? 0 : 1);
+    const apart = at ? [] : group.apart.filter((each) => each.ns >= LEAST * total(group));
+    if (at && !own.length) return;
     if (group.title) list.append(element("h3", `In ${group.title}, beside the main thread`));
-    for (const place of rows) {
-      Object.keys(place.parts).forEach((kind) => kinds.add(kind));
-      list.append(placeRow(place, largest, go));
-    }
-    if (at === 0) {
-      for (const each of apart) { kinds.add(each.kind); list.append(apartRow(each, largest, total(group))); }
+    for (const each of [...own, ...apart].sort((a, b) => b.ns - a.ns)) {
+      for (const kind of Object.keys(each.parts ?? { [each.kind]: each.ns })) kinds.add(kind);
+      list.append(each.parts ? placeRow(each, largest, go) : apartRow(each, largest, total(group)));
     }
   });
   section.append(list, legend(kinds));
@@ -242,8 +290,9 @@ function finding(each) {
   return box;
 }
 
-function evidence({ headings, rows, more }) {
+function evidence({ title, headings, rows, more }) {
   const table = element("table", undefined, { class: "evidence" });
+  table.append(element("caption", more ? `${title}, the first ${rows.length} of ${count(rows.length + more)}` : title));
   const head = element("tr");
   head.append(...headings.map((text, at) => element("th", text, { scope: "col", class: isNumber(rows, at) ? "num" : "" })));
   table.append(head);
@@ -252,7 +301,6 @@ function evidence({ headings, rows, more }) {
     line.append(...row.map((text, at) => element("td", plain(text), { class: isNumber(rows, at) ? "num" : "" })));
     table.append(line);
   }
-  if (more) table.append(element("caption", `and ${more} more`));
   return table;
 }
 

@@ -2,7 +2,7 @@
 import { KINDS, hatched, legend, palette } from "./kinds.js";
 import { duration } from "./numbers.js";
 import { after, spans, within } from "./timeline.js";
-import { showTip } from "./tip.js";
+import { fitting, showTip } from "./tip.js";
 
 const ROW = 19;
 const LANE = 12; // between lanes
@@ -205,12 +205,4 @@ function moment(ns, step) {
   const [unit, name] = step >= 1e8 ? [1e9, "s"] : step >= 1e5 ? [1e6, "ms"] : [1e3, "us"];
   const digits = Math.max(0, Math.ceil(-Math.log10(step / unit)));
   return `${(ns / unit).toFixed(digits)} ${name}`;
-}
-
-/** The part of a text that fits; "" if hardly anything does. */
-function fitting(context, text, room) {
-  const wide = context.measureText(text).width;
-  if (wide <= room) return text;
-  const letters = Math.floor((room / wide) * text.length) - 1;
-  return letters < 2 ? "" : `${text.slice(0, letters).trimEnd()}…`;
 }

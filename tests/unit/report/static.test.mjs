@@ -12,6 +12,8 @@ import { Heat, labelled } from "../../../taupy/report/static/heat.js";
 import { after, spans, Timeline, within } from "../../../taupy/report/static/timeline.js";
 import { outline, scales } from "../../../taupy/report/static/roofline.js";
 import { count } from "../../../taupy/report/static/numbers.js";
+import { besideSteps } from "../../../taupy/report/static/overview.js";
+import { fitting } from "../../../taupy/report/static/tip.js";
 import { arranged } from "../../../taupy/report/static/table.js";
 
 // main 100 (own 10) -> f 60 (own 20) -> g 40; main -> g 30; another thread: f 5
@@ -265,4 +267,24 @@ test("bars have the widths of their times, beside the widest", () => {
   const drawn = segments([{ parts }, { parts: [{ kind: "gpu", words: "B", ns: 2e6 }] }, { parts: [] }]);
   assert.deepEqual(drawn.map((row) => row.map(({ width }) => width)), [[75, 25], [50], []]);
   assert.deepEqual(drawn[0].map(({ text }) => text), ["computing 3.00 ms (75.0 %)", "idle 1.00 ms (25.0 %)"]);
+});
+
+test("a text on a canvas ends before its box does", () => {
+  const wide = (text) => [...text].reduce((sum, letter) => sum + (letter === "W" ? 14 : 6), 0);
+  const context = { measureText: (text) => ({ width: wide(text) }) };
+  for (const text of ["WWWWiiiiiiiiiiiiiiii", "enumerate(DataLoader)", "iiiiiiiiiiiiWWWWWWWW"]) {
+    for (let room = 0; room < 300; room += 7) assert.ok(wide(fitting(context, text, room)) <= room || room < 0);
+  }
+  assert.equal(fitting(context, "abc", 18), "abc");
+  assert.equal(fitting(context, "abc", 17), "");
+});
+
+test("times without a step are named: before, between and after", () => {
+  const made = { start: [2e9, 3e9, 6e9], ns: [1e9, 1e9, 1e9], number: [1, 2, 3] };
+  assert.deepEqual(besideSteps(made, 8e9).map(([start, ns, words]) => [start / 1e9, ns / 1e9, words]), [
+    [0, 2, "2.00 s before the first step"],
+    [4, 2, "2.00 s before step 3"],
+    [7, 1, "1.00 s after the last step"],
+  ]);
+  assert.deepEqual(besideSteps({ start: [0], ns: [8e9], number: [1] }, 8e9), []);
 });
