@@ -311,8 +311,12 @@ def test_a_program_with_subinterpreters_is_looked_at(runs):
 def test_a_password_in_the_source_is_not_in_the_lines(runs):
     secret = "hunter2hunter2"
     source = KNOWN + f'\npassword = "{secret}"\n'
-    runs.run(source, "--no-source", arguments=("0.8",))
-    assert rows(runs, "SELECT count(*) > 0 FROM line") == [(1,)]
+    for seconds in ("0.8", "5", "20"):  # on a busy machine the first look may come late
+        runs.run(source, "--no-source", arguments=(seconds,))
+        if rows(runs, "SELECT count(*) > 0 FROM line") == [(1,)]:
+            break
+    else:
+        pytest.fail(f"no line was seen: {fact(runs)}")
     assert secret.encode() not in runs.database.read_bytes()
 
 
