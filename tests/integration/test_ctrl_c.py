@@ -45,6 +45,9 @@ LINES = {
     "export to pprof": ("export", "1", "-o", "out.pb.gz", "--db", "SOURCE"),
     "report": ("report", "1", "-o", "out.html", "--db", "SOURCE"),
     "roofline": ("roofline", "latest", "-o", "out.html", "--db", "SOURCE"),
+    "roofline in a picture": (
+        "roofline", "latest", "-o", "out.svg", "--db", "SOURCE",
+    ),
     "pprof": ("pprof", "1", "--parquet", "out.parquet", "--db", "SOURCE"),
     "pivot": ("pivot", "--rows", "routine", "--parquet", "out.parquet", "--db", "SOURCE"),
     "compare": ("compare", "1", "2", "--metric", "samples", "--fail-on", "samples > +900%",
@@ -58,6 +61,8 @@ LINES = {
 """What writes files, makes a database, or changes one."""
 SOME = {"export to pprof": 2, "pprof": 2, "query": 2, "pivot": 2}
 """Moments of commands that write as others do."""
+SEVERAL = {"roofline in a picture"}
+"""What writes several files, each whole, and says so of each."""
 READS = {
     *("top", "dump", "doctor", "static", "avail", "completion", "help", "serve", "clean"),
     *("kernel", *ANSWERS),
@@ -142,7 +147,16 @@ def test_ctrl_c_leaves_nothing_half_written(given, command, tmp_path):
             assert state(folder) == changed, after
             continue
         assert done.returncode == 130, (after, done.stderr)
-        assert done.stderr == "taupy: stopped by Ctrl-C; nothing is left half written\n", after
+        *before_that, last = done.stderr.splitlines(keepends=True)
+        assert last == "taupy: stopped by Ctrl-C; nothing is left half written\n", after
+        if command in SEVERAL:
+            assert {line.split()[-1] for line in before_that} <= {*left} <= {*made}, after
+            for name in left:
+                ends = [(place / name).read_bytes()[-6:] for place in (folder, tmp_path / "whole")]
+                assert ends[0] == ends[1], (after, name)
+            left = []
+        else:
+            assert before_that == [], after
         assert left in ([], ["copy.db"], ["new.db"]), after
         assert os.listdir(tmp_path / "temporary") == [], after
         for name in left:  # a new one had been made, and holds no trial

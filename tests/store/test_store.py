@@ -209,6 +209,60 @@ def test_pushes_that_are_killed_leave_trials_whole_or_absent(place):
     assert profiles(place.path / "last.db") == profiles(place.path / "taupy.db")
 
 
+@pytest.mark.parametrize("command", ["push", "pull"])
+def test_ctrl_c_leaves_trials_whole_or_absent(place, command):
+    """At moments between the first and the last trial, whatever the machine's speed."""
+    if command == "pull":
+        place("push", "--to", place.address)
+    line = ("push", "--to") if command == "push" else ("pull", "*", "--db", "b.db", "--from")
+    for trials in range(6):
+        program = INTERRUPTED.format(after=trials)
+        words = [sys.executable, "-c", program, *line, place.address]
+        done = subprocess.run(words, cwd=place.path, capture_output=True, text=True, timeout=300)
+        assert done.returncode == 130, done.stderr
+        *_, last = done.stderr.splitlines()
+        assert last == "taupy: stopped by Ctrl-C; nothing is left half written"
+        assert "Traceback" not in done.stderr
+        there = (
+            whole_trials(place, f"{trials}.db", profiles)
+            if command == "push"
+            else profiles(place.path / "b.db")
+            if (place.path / "b.db").exists()
+            else {}
+        )
+        assert there.items() <= profiles(place.path / "taupy.db").items()
+    place(*line, place.address)
+    read = place.path / "b.db"
+    if command == "push":
+        place("pull", "*", "--from", place.address, "--db", "b.db")
+    assert profiles(read) == profiles(place.path / "taupy.db")
+
+
+INTERRUPTED = """
+import signal, sys
+from taupy.commands import bar, main
+from taupy.model.progress import Silent
+
+class Interrupting(Silent):
+    left = {after}
+
+    def advance(self, amount=1):
+        Interrupting.left -= 1
+        if Interrupting.left < 0:
+            signal.raise_signal(signal.SIGINT)
+
+from contextlib import contextmanager
+
+@contextmanager
+def shown(what="", stream=None):
+    yield Interrupting()
+
+bar.shown = shown
+sys.exit(main())
+"""
+"""`taupy` that is interrupted when it has reported progress so many times."""
+
+
 def test_a_connection_that_is_lost_ends_in_one_line(place, monkeypatch):
     """Just before the commit."""
     from taupy.store import push

@@ -1,4 +1,5 @@
 """Every command whose work may take a second shows on a terminal that it works; in a pipe, nothing.
+Ctrl-C ends this work with one line.
 
 The terminal is real (a pty). What takes long is made to take as long as it takes to see the bar.
 """
@@ -169,6 +170,33 @@ def test_in_a_pipe_nothing_is_drawn(line, folder, monkeypatch):
     monkeypatch.setattr(*holder(WORK[line]), works)
     with pytest.raises(Reached):
         main(shlex.split(line))
+
+
+CHANGE = {
+    "ceilings --cpu": "the database in which they would be stored",
+    "trials delete 1 --yes --compact": "the trial is deleted, and the file as large as it was",
+}
+"""What has been changed by then, as a whole."""
+
+
+@pytest.mark.parametrize("line", WORK)
+def test_ctrl_c_ends_the_work_with_one_line(line, folder, monkeypatch, capsys):
+    def works(*_, **__):
+        raise KeyboardInterrupt
+
+    def files():
+        return {path: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+
+    prepared(line, monkeypatch)
+    before = files()
+    monkeypatch.setattr(*holder(WORK[line]), works)
+    assert main(shlex.split(line)) == 130
+    *_, last = capsys.readouterr().err.splitlines()
+    kept = "nothing is left half written"
+    if line.startswith("setup"):
+        kept = "the libraries named above are kept, and `taupy setup torch` makes the rest"
+    assert last == f"taupy: stopped by Ctrl-C; {kept}"
+    assert files() == before or line in CHANGE
 
 
 def prepared(line, monkeypatch):
