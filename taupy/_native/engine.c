@@ -80,9 +80,11 @@ static void start_process(const Options *options)
     free(run_folder);
     free(spill_prefix);
     free(ancestors);
+    free(rank_place);
     run_folder = options->run_folder;
     spill_prefix = options->spill_prefix;
     ancestors = options->ancestors;
+    rank_place = options->rank;
     helper = options->helper != 0;
     waiting = options->wait_for_main != 0;
     root_pid = (pid_t)options->root_pid;

@@ -11,7 +11,7 @@ const char options_doc[] = PyDoc_STR(
 "Begin to record. Options: run_folder (bytes; absent: memory only), spill_prefix (bytes; of the\n"
 "path of a part that the folder has no room for), root_pid, reader_pid (of a process that must be\n"
 "permitted to read this one; 0: none), ancestors\n"
-"(bytes: process ids up to the root's), c_calls, mpi (record collectives of mpi4py), depth, include, exclude, our_files,\n"
+"(bytes: process ids up to the root's), rank (bytes: see rank_variables.py), c_calls, mpi (record collectives of mpi4py), depth, include, exclude, our_files,\n"
 "layers, plumbing (FILE:NAME of routines that call modules of networks, and of those between\n"
 "them and the modules' own code), known (\"ROLE KIND FIRST SECOND FILE:NAME\", see known.h),\n"
 "throttle,\n"
@@ -41,6 +41,7 @@ static const struct {
     OPTION(run_folder, TEXT, 0),
     OPTION(spill_prefix, TEXT, 0),
     OPTION(ancestors, TEXT, 0),
+    OPTION(rank, TEXT, 0),
     OPTION(gpu_collector, TEXT, 0),
     OPTION(gpu_save, TEXT, 0),
     OPTION(gpu_modules, TEXT, 0),

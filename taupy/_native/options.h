@@ -9,7 +9,7 @@
 /* Absent options are NULL, 0, or the default in options.c. Strings and NULL-terminated lists become
  * the engine's; objects are borrowed. */
 typedef struct Options {
-    char *run_folder, *spill_prefix, *ancestors, *gpu_collector, *gpu_save, *gpu_modules, *blas,
+    char *run_folder, *spill_prefix, *ancestors, *rank, *gpu_collector, *gpu_save, *gpu_modules, *blas,
         *autograd, *collectives, *operators;
     char **include, **exclude, **our_files, **storer_argv, **storer_env, **gpu_libraries;
     char **library_folders, **layers, **plumbing, **known, **metrics;

@@ -13,7 +13,7 @@
 int active, helper, waiting, forked, fork_is_pending;
 ClockPair fork_pair;
 int64_t fork_epoch_ns;
-char *run_folder, *spill_prefix, *ancestors;
+char *run_folder, *spill_prefix, *ancestors, *rank_place;
 ClockPair early;
 
 void (*process_is_new)(const void *entered);
@@ -87,6 +87,8 @@ int part_begin(void)
     callpath_count = 0;
     if (ancestors != NULL && !forked)
         metadata_write("taupy.ancestors", ancestors);
+    if (rank_place != NULL && !forked)
+        metadata_write("taupy.rank", rank_place);
     if (source_count) {
         char text[256];
         metrics_describe(text, sizeof text);

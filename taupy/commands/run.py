@@ -314,6 +314,13 @@ def _launched(words: list[str]) -> list[str]:
     return []
 
 
+def _launches(target: list[str]) -> bool:
+    """Whether a target starts a script on several ranks."""
+    if target[0].startswith("-m"):
+        return (target[0][2:] or target[1]) in _LAUNCHERS
+    return not target[0].startswith("-") and os.path.basename(target[0]) in _LAUNCHERS
+
+
 def _names(target: list[str]) -> tuple[str, str]:
     """(application, folder of the program) for a target."""
     first = target[0]
@@ -322,14 +329,14 @@ def _names(target: list[str]) -> tuple[str, str]:
         module, *rest = [first[2:], *target[1:]] if first[2:] else target[1:]
         if module == _COUNTING and rest and not rest[0].startswith("-"):
             return _names(rest)[0], cwd
-        if module in _LAUNCHERS and (launched := _launched(rest)):
+        if _launches(target) and (launched := _launched(rest)):
             return _names(launched)
         return module, cwd
     if first.startswith("-c"):
         return "-c", cwd
     if first == "-":
         return "stdin", cwd
-    if os.path.basename(first) in _LAUNCHERS and (launched := _launched(target[1:])):
+    if _launches(target) and (launched := _launched(target[1:])):
         return _names(launched)
     path = os.path.abspath(first)
     if os.path.isdir(path):
@@ -406,6 +413,7 @@ def _settings(args: argparse.Namespace, program: Target) -> Any:
         rank=job.rank,
         world_size=job.size,
         attempt=job.attempt,
+        launches=not job.attempt and _launches(target),
         notes=plan.notes,
         gpu=gpu,
         merge_into=merge_into(plan),

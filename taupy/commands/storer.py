@@ -194,6 +194,7 @@ def _ended(delivery: Delivery, stored: str, judges: bool) -> list[str]:
     """
     profile = delivery.profile
     assert profile is not None
+    from taupy.model.job import is_rank
     from taupy.units import duration, several
 
     if delivery.joined:
@@ -208,6 +209,8 @@ def _ended(delivery: Delivery, stored: str, judges: bool) -> list[str]:
     parts += [several(steps, "step")] if steps else []
     if delivery.job:
         parts.append(delivery.job)
+    elif ranks := sum(is_rank(node, facts) for node, facts in profile.node_metadata.items()):
+        parts.append(several(ranks, "rank"))
     elif len(profile.node_metadata) > 1:
         parts.append(f"{len(profile.node_metadata)} processes")
     clauses = [", ".join(parts)]

@@ -35,7 +35,7 @@ time (CLOCK_MONOTONIC, ns) and the ids of the processes above it, with blanks in
 SUBINTERPRETERS = ".subinterpreters"
 """Ending of the file in the run folder that has one byte for each subinterpreter of a process."""
 
-VERSION = 3
+VERSION = 4
 """Version of the settings of a run (`runfolder.RunSettings`)."""
 
 NCCL = b"NCCL_PROFILER_PLUGIN"
@@ -192,6 +192,8 @@ def _start_engine(settings: "dict[str, Any]", folder: bytes) -> None:
             _record_nccl(native.__file__)
         if options.pop("gpu", 0):
             _measure_gpu(options, native.__file__)
+        if settings["launches"]:
+            options["rank"] = _rank()
         ours = ("instrument/", "__init__.py", "collectors/cupti_p", "state/container.py")
         options["our_files"] = [package + name for name in ours]
         native.start(options)
@@ -200,6 +202,15 @@ def _start_engine(settings: "dict[str, Any]", folder: bytes) -> None:
 
         options["process_start"] = _parent_and_start(posix.getpid())[1]
         plain.start(options)
+
+
+def _rank() -> "bytes | None":
+    """Which rank of a job this process is, as its variables say."""
+    from taupy.instrument import rank_variables
+
+    variables = posix.environ.items()
+    texts = {name.decode("latin-1"): value.decode("latin-1") for name, value in variables}
+    return rank_variables.note(texts).encode() or None
 
 
 def _code(words: list[str]) -> str:

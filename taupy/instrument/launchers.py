@@ -5,28 +5,16 @@ from __future__ import annotations
 
 import os
 
+from taupy.instrument import rank_variables
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _SCHEDULERS = ("SLURM_JOB_ID", "SLURM_STEP_ID", "PBS_JOBID", "LSB_JOBID")
-_LAUNCHERS = (
-    ("RANK", ("WORLD_SIZE",), "LOCAL_WORLD_SIZE", ("TORCHELASTIC_RUN_ID",)),
-    (
-        "OMPI_COMM_WORLD_RANK",
-        ("OMPI_COMM_WORLD_SIZE",),
-        "OMPI_COMM_WORLD_LOCAL_SIZE",
-        ("PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid", "OMPI_MCA_orte_hnp_uri"),
-    ),
-    ("PMI_RANK", ("PMI_SIZE",), "MPI_LOCALNRANKS", ("PMI_JOBID",)),
-    ("SLURM_PROCID", ("SLURM_STEP_NUM_TASKS", "SLURM_NTASKS"), "", ()),
-)
-"""Variables of each launcher: rank, number of ranks, number of ranks on this host, and those that
-identify the job."""
 _ADDRESS = ("MASTER_ADDR", "MASTER_PORT")
 _NO_NAME = ("", "none")
 """`torchrun` without --rdzv-id calls every job `none`."""
-_RESTARTS = ("TORCHELASTIC_RESTART_COUNT", "SLURM_RESTART_COUNT")
 
 
 class Job:
@@ -55,26 +43,20 @@ def job(environment: Mapping[str, str], run_id: str | None = None) -> Job:
     Args:
         run_id: name of the job, which overrides the launcher's.
     """
-    for rank_name, size_names, local_name, job_names in _LAUNCHERS:
-        rank = _number(environment, rank_name)
-        size = next((n for name in size_names if (n := _number(environment, name))), 0)
-        if rank is None or not 0 <= rank < size or size < 2:
+    for launcher, (rank_name, _, local_name, job_names) in enumerate(rank_variables.LAUNCHERS):
+        rank, size = rank_variables.place(environment, launcher) or (0, 0)
+        if size < 2:
             continue
         if rank_name == "SLURM_PROCID" and not _is_step(environment):
             continue  # a batch job's script, which runs once for the job and not once per rank
-        attempt = 1 + max(_number(environment, name) or 0 for name in _RESTARTS)
+        attempt = rank_variables.attempt(environment)
         if run_id is not None:
             return Job(rank, size, _uuid("run id", run_id), attempt)
         names = _names(environment, rank_name, job_names)
-        if _number(environment, local_name) == size:
+        if rank_variables.number(environment, local_name) == size:
             names += _parent()
         return Job(rank, size, _uuid(rank_name, *names) if any(names) else None, attempt)
     return ALONE if run_id is None else Job(0, 1, _uuid("run id", run_id), 1)
-
-
-def _number(environment: Mapping[str, str], name: str) -> int | None:
-    text = environment.get(name, "")
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else None
 
 
 def _is_step(environment: Mapping[str, str]) -> bool:

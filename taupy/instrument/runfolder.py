@@ -79,6 +79,7 @@ class RunSettings:
     rank: int = 0
     world_size: int = 1
     attempt: int = 0  # number of the job's attempt, from 1; 0: not part of a job
+    launches: bool = False  # the program is a launcher, whose child processes are the ranks
     again: int = 0  # runs of the same identity that were stored before this one
     notes: list[str]
     gpu: str = "auto"  # measured if used: "auto"; required: "yes"; "no"

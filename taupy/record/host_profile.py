@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING
 
+from taupy.instrument.rank_variables import NOTE
 from taupy.instrument.runfolder import RunSettings
 from taupy.model import job
 from taupy.model.names import CELL, LIBRARY, in_packages, is_library, one_name
@@ -222,16 +223,17 @@ def profile_of(
             threads += collectives.thread_of(place.threads, timers.timers, part, place.find)
     threads.sort(key=lambda measured: measured.thread)
     # Several if the program replaced itself (os.exec*): its images in order.
-    roots = sorted(
-        (part for part in parts.values() if part.pid == settings.root_pid),
-        key=lambda part: part.start_ns,
-    )
-    first = roots[0] if roots else min(parts.values(), key=lambda part: part.start_ns)
-    last = roots[-1] if roots else max(parts.values(), key=lambda part: part.end_ns)
+    in_order = sorted(parts.values(), key=lambda part: part.start_ns)
+    roots = [part for part in in_order if part.pid == settings.root_pid]
+    # A job takes as long as its first rank, whatever its launcher does before and after.
+    lead = next((part.pid for _, part in sorted(parts.items()) if part.rank is not None), None)
+    timed = [part for part in in_order if part.pid == lead] or roots
+    first = timed[0] if timed else in_order[0]
+    last = timed[-1] if timed else max(in_order, key=lambda part: part.end_ns)
     metadata = {**settings.metadata}
-    for root in roots:
+    for part in timed:
         metadata.update(
-            {name: text for name, text in root.metadata.items() if not name.startswith("taupy.")}
+            {name: text for name, text in part.metadata.items() if not name.startswith("taupy.")}
         )
     metadata.update(host_health.of_parts(parts, roots))
     metadata.update(host_health.of_settings(settings, timers.timers, threads))
@@ -313,7 +315,11 @@ def _facts(settings: RunSettings, part: Part) -> dict[str, str]:
         "Parent Process ID": str(part.parent_pid),
         "Engine": part.engine,
         **_place(settings, part),
-        **{name: text for name, text in part.metadata.items() if not name.startswith(HEALTH)},
+        **{
+            name: text
+            for name, text in part.metadata.items()
+            if not name.startswith(HEALTH) and name != NOTE
+        },
         **({} if part.complete else endings.open_routines(part)),
     }
 
@@ -335,6 +341,8 @@ def _metrics(settings: RunSettings, parts: dict[int, Part]) -> list[Metric]:
 def _thread_name(settings: RunSettings, part: Part, number: int, name: str) -> str:
     """The name of a thread, with the rank if there are several: a rank's main thread is `rank 1`;
     names of threads in processes started by a rank end with it."""
+    if part.rank is not None and number == 0 and name == "MainThread":
+        return f"rank {part.rank[0]}"
     if settings.world_size == 1 or number > 0:
         return name
     if part.pid != settings.root_pid:
@@ -344,13 +352,18 @@ def _thread_name(settings: RunSettings, part: Part, number: int, name: str) -> s
 
 def _place(settings: RunSettings, part: Part) -> dict[str, str]:
     """A process's rank and attempt in its job, and the facts that identify the process."""
-    if not settings.attempt:
+    place = part.rank
+    if settings.attempt:
+        place = settings.rank, settings.world_size, settings.attempt
+    if place is None:
         return {}
-    code = _exit_code(part) if part.pid == settings.root_pid else None
+    is_own = part.rank is not None or part.pid == settings.root_pid
+    code = _exit_code(part) if is_own else None
+    rank, size, attempt = map(str, place)
     return {
-        job.RANK: str(settings.rank),
-        job.RANKS: str(settings.world_size),
-        job.ATTEMPT: str(settings.attempt),
+        job.RANK: rank,
+        job.RANKS: size,
+        job.ATTEMPT: attempt,
         job.HOST: settings.host,
         job.STARTED: str(round(part.started_at * 1_000_000)),
         job.ENDED: str(round(part.started_at * 1e6 + max(0, part.end_ns - part.start_ns) / 1e3)),
@@ -366,13 +379,34 @@ def _user_event(event: UserEvent, row_of: Sequence[int]) -> UserEvent:
     return event if event.row is None else replace(event, row=int(row_of[event.row]) or None)
 
 
+def _find_ranks(settings: RunSettings, parts: Sequence[Part]) -> None:
+    """Note in the parts of a launcher's run which process is which rank of its job: the first of
+    those that have its variables. What a rank starts has them as well."""
+    first: dict[tuple[int, int], int] = {}
+    noted = {part.name: part.metadata.pop(NOTE, "") for part in parts}
+    if any(noted[part.name] for part in parts if part.pid == settings.root_pid):
+        return  # a rank itself, of one: the processes that it starts are its own
+    for part in sorted(parts, key=lambda part: part.start_ns):
+        words = noted[part.name].split()
+        if settings.launches and len(words) == 3 and all(map(str.isdigit, words)):
+            rank, size, attempt = map(int, words)
+            if first.setdefault((rank, attempt), part.pid) == part.pid:
+                part.rank = rank, size, attempt
+
+
 def assign_nodes(
     settings: RunSettings, parts: Iterable[Part], node_of: dict[str, int]
 ) -> dict[int, Part]:
     """A node number for every part: the rank for the launched process, then its children
     in order of their start; `node_of` (part name -> node) holds earlier assignments and is
-    extended. The program's own `set_node` takes precedence if the number is free."""
-    ordered = sorted(parts, key=lambda part: (part.pid != settings.root_pid, part.start_ns))
+    extended. The program's own `set_node` takes precedence if the number is free. Of a launcher,
+    the ranks that it started come first, and it is a process behind them."""
+    parts = [*parts]
+    _find_ranks(settings, parts)
+    ordered = sorted(
+        parts,
+        key=lambda part: (part.rank is None, part.pid != settings.root_pid, part.start_ns),
+    )
     taken = set(node_of.values())
     nodes: dict[int, Part] = {}
     for part in ordered:
@@ -381,6 +415,8 @@ def assign_nodes(
             node = part.node if part.node is not None and part.node not in taken else None
         if node is None:
             node = job.node_of(settings.rank, settings.attempt)
+            if part.rank is not None:
+                node = job.node_of(part.rank[0], part.rank[2])
             while node in taken:
                 node += settings.world_size
         node_of[part.name] = node

@@ -140,6 +140,8 @@ class Part:
         used_bytes: total bytes used.
         ending: None if the process closed the part itself.
         layers: of networks; their timers are positions in `routines`.
+        rank: the number, the number of ranks and the attempt, of a process that the program, a
+            launcher, started as a rank of its job.
     """
 
     name: str  # of the file
@@ -166,6 +168,7 @@ class Part:
     ending: Ending | None = None
     collectives: PartCollectives | None = None
     layers: list[LayerFacts] = field(default_factory=list)
+    rank: tuple[int, int, int] | None = None
 
     @property
     def runs(self) -> bool:

@@ -23,7 +23,7 @@ from taupy.profiledb import query
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.source_texts import Source
 from taupy.profiledb.steps import steps_of
-from taupy.report.lanes import Lanes
+from taupy.report.lanes import RANKS, Lanes
 from taupy.report.report import Report
 from taupy.report.strip import kind_of_phase
 from taupy.units import count, duration, percent, several, size
@@ -156,7 +156,10 @@ def _facts(
         yield f"*{sum(of.count)}* steps{median}"
     if report.gpus:
         yield f"*{', '.join(dict.fromkeys(report.gpus))}*"
-    if report.processes > 1:
+    ranks = next((len(of.lanes) for of in report.lanes if of.title == RANKS), 0)
+    if ranks:
+        yield f"*{ranks}* ranks"
+    elif report.processes > 1:
         yield f"*{report.processes}* processes"
     elif report.threads > 1:
         yield f"*{report.threads}* threads"

@@ -170,7 +170,10 @@ class _Screen:
     def _head(self) -> Iterator[str]:
         report, trial = self.report, self.report.trial
         facts = [f"exit {trial.ending}"] if trial.ending and "running" not in report.remarks else []
-        if report.processes > 1:
+        ranks = next((len(of.lanes) for of in report.lanes if of.title == RANKS), 0)
+        if ranks:
+            facts.append(several(ranks, "rank"))
+        elif report.processes > 1:
             facts.append(f"{report.processes} processes")
         elif report.threads > 1:
             facts.append(f"{report.threads} threads")

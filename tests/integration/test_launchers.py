@@ -1,6 +1,6 @@
 """Ranks on hosts that share no file system, launched again, launched twice: what becomes a trial.
 
-Launchers are their variables here; tests/ranks has torchrun itself.
+Launchers are their variables here, or a script that starts ranks; one test has torchrun itself.
 """
 
 from __future__ import annotations
@@ -127,3 +127,73 @@ def test_ranks_of_a_job_without_a_name_say_so(runs, launched):
         cwd=runs.folder, env=environment, stderr=subprocess.PIPE, text=True, timeout=240,
     )  # fmt: skip
     assert "with the same --run-id on all ranks they become one" in done.stderr
+
+
+LAUNCHER = """
+import os, subprocess, sys
+size, script = int(sys.argv[1]), sys.argv[2]
+started = []
+for rank in reversed(range(size)):
+    place = {"RANK": str(rank), "WORLD_SIZE": str(size)}
+    started.append(subprocess.Popen([sys.executable, script], env={**os.environ, **place}))
+sys.exit(max(process.wait() for process in started))
+"""
+"""What `torchrun` does, the last rank first."""
+RANK = """
+import os, subprocess, sys
+def work(): return sum(range(10**6))
+work()
+if os.environ["RANK"] == "0":
+    subprocess.run([sys.executable, "-c", "def helper(): pass\\nhelper()"], check=True)
+"""
+
+
+def test_the_children_of_a_launcher_are_the_ranks_of_one_trial(runs, native):
+    (runs.folder / "torchrun").write_text(LAUNCHER)
+    (runs.folder / "prog.py").write_text(RANK)
+    said = runs.taupy("run", "--db", "taupy.db", "torchrun", "2", "prog.py")
+    assert said.returncode == 0, said.stderr
+    assert ", 2 ranks" in said.stderr
+    names = "SELECT node, thread.name FROM thread WHERE thread = 0 ORDER BY node"
+    assert runs.sql(names) == [
+        (0, "rank 0"), (1, "rank 1"), (2, "MainThread"), (3, "MainThread")
+    ]  # fmt: skip
+    facts = "SELECT node, value FROM metadata WHERE name = 'Rank' ORDER BY node"
+    assert runs.sql(facts) == [(0, "0"), (1, "1")]
+    # The trial takes as long as its first rank, not as the launcher.
+    took = "SELECT duration_ns FROM trial"
+    first = "SELECT max(inclusive) FROM interval_value JOIN thread ON thread.id = thread_id "
+    ((duration,),), ((launcher,),) = runs.sql(took), runs.sql(f"{first} WHERE node = 2")
+    assert duration < launcher
+    screen = runs.taupy("report", "--db", "taupy.db").stdout
+    assert " · 2 ranks · " in screen and "rank 0 " in screen and "rank 1 " in screen
+    assert "prog.py:3  def work():" in screen
+    ranks = runs.taupy("ranks", "--db", "taupy.db", "--csv").stdout.splitlines()[1:]
+    assert [line.split(",")[0] for line in ranks] == ["0", "1"]
+
+
+def test_a_launcher_of_one_rank_steps_behind_it(runs, native):
+    (runs.folder / "torchrun").write_text(LAUNCHER)
+    (runs.folder / "prog.py").write_text(RANK)
+    assert runs.taupy("run", "--db", "taupy.db", "torchrun", "1", "prog.py").returncode == 0
+    names = "SELECT thread.name FROM thread WHERE thread = 0 AND node = 0"
+    assert runs.sql(names) == [("rank 0",)]
+
+
+def test_a_program_that_says_itself_a_rank_keeps_its_children(runs, native):
+    """It is no launcher: what it starts are its worker processes."""
+    (runs.folder / "prog.py").write_text(LAUNCHER)
+    (runs.folder / "x.py").write_text("def f(): pass\nf()\n")
+    assert runs.taupy("run", "--db", "taupy.db", "prog.py", "2", "x.py").returncode == 0
+    assert runs.sql("SELECT value FROM metadata WHERE name = 'Rank'") == []
+    assert runs.sql("SELECT name FROM thread WHERE node = 0") == [("MainThread",)]
+
+
+def test_torchrun_itself_makes_ranks(runs, native):
+    pytest.importorskip("torch", reason="torchrun is PyTorch's, which is not installed")
+    (runs.folder / "prog.py").write_text(RANK)
+    words = ("--nproc_per_node", "2", "prog.py")
+    said = runs.taupy("run", "--db", "taupy.db", "torchrun", *words)
+    assert said.returncode == 0, said.stderr
+    facts = "SELECT node, value FROM metadata WHERE name = 'Rank' ORDER BY node"
+    assert runs.sql(facts) == [(0, "0"), (1, "1")]
