@@ -280,6 +280,24 @@ def test_data_are_waited_for_if_the_machine_is_not_the_reason(
         assert "waited for a processor 60" in why
 
 
+@pytest.mark.parametrize(("runnable_ms", "is_found"), [(0, True), (120, False)])
+def test_a_worker_that_sleeps_between_batches_still_waited_for_a_processor(
+    runnable_ms, is_found, tmp_path
+):
+    """It was asleep for 800 ms, and makes batches for 200 ms, most of it in a queue for a CPU."""
+    fetch = Timer("_MapDatasetFetcher.fetch", "torch/utils/data/_utils/fetch.py")
+    loader = Timer("_BaseDataLoaderIter.__next__", "torch/utils/data/dataloader.py")
+    states = {STATES[0]: 200 - runnable_ms, STATES[1]: runnable_ms, STATES[2]: 800}
+    seen = [event(name, [ms * MS], "ns") for name, ms in states.items()]
+    made = profile_of(
+        host(call("main", 1, 800 * MS, [call(loader, 9, 200 * MS)])),
+        host(call("loop", 1, 800 * MS, [call(fetch, 9, 200 * MS)]), node=1, events=seen),
+        duration_ns=1000 * MS,
+    )
+    kinds = [one.kind for one in _stored(tmp_path, made).judgement.findings]
+    assert ("data wait" in kinds) == is_found
+
+
 def _shared(slow_states: dict[str, int], cpu_ms: int, number: int) -> Profile:
     """Two threads of 400 and 1000 ms that do the same, and the main thread that waits for them."""
     join = call(Timer("Thread.join", "threading.py"), 2, 1000 * MS)

@@ -6,7 +6,7 @@ training with tiny batches twice as slow, and more workers one on two processors
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from statistics import fmean
 
 from taupy.analysis.findings.calls import Sum, largest_part, phase, place
@@ -16,6 +16,7 @@ from taupy.analysis.known_routines import among
 from taupy.model.finding import Abstention, Finding
 from taupy.model.question import Condition
 from taupy.model.rows import ThreadRow, TimerRow
+from taupy.model.sampled import STATES
 from taupy.units import count, duration, percent, several
 
 KIND = "data wait"
@@ -44,7 +45,11 @@ def find(trial: Trial) -> Iterator[Finding | Abstention]:
     if not data.rows:
         return
     work = _work(trial, data)
-    queued = _for_processors(trial, [*work] or [calls.thread[data.rows[0]]])
+    queued = (
+        fmean(_queued(trial, sums) for sums in work.values())
+        if work
+        else trial.runnable(calls.thread[data.rows[0]]) or 0.0
+    )
     ns = data.ns * (1 - queued)
     clock = gpu_clock(trial)
     is_alone = clock is None and not work and not _makes_most(trial, data)
@@ -74,10 +79,17 @@ def find(trial: Trial) -> Iterator[Finding | Abstention]:
     )  # fmt: skip
 
 
-def _for_processors(trial: Trial, threads: Sequence[ThreadRow]) -> float:
-    """The share of the time of those who make the data in which they waited for a processor: that
-    the machine was busy is no fault of the loader."""
-    return fmean(trial.runnable(thread) or 0.0 for thread in threads)
+def _queued(trial: Trial, work: Sum) -> float:
+    """The share of what a worker did in which it waited for a processor: that the machine was busy
+    is no fault of the loader. Its sleep between one batch and the next is nothing that it did."""
+    calls = trial.calls
+    making = {calls.timer[row] for top in work.rows for row in calls.below(top)}
+    ran = queued = 0.0
+    for timer, states in trial.states.get(calls.thread[work.rows[0]], {}).items():
+        on_cpu, runnable, asleep, disk = (states.get(state, 0.0) for state in STATES)
+        ran += on_cpu + disk + (asleep if timer in making else 0.0)
+        queued += runnable
+    return queued / (ran + queued) if queued else 0.0
 
 
 def _work(trial: Trial, data: Sum) -> dict[ThreadRow, Sum]:

@@ -34,7 +34,7 @@ KIND = "event loop"
 NEEDS = ("host",)
 
 LEAST = 0.1
-"""Minimum share of elapsed time in which the loop is kept from its tasks, or waits."""
+"""Minimum share of the time outside imports in which the loop is kept from its tasks, or waits."""
 
 LEAST_TASKS = 3
 """Minimum starts of coroutines that the loop runs as tasks: a single one keeps nobody."""
@@ -43,7 +43,7 @@ LEAST_AWAITS = 10
 """Minimum awaits one after another."""
 
 LEAST_COMPUTED = 0.2
-"""Minimum share of elapsed time in which a coroutine computes without giving way."""
+"""Minimum share of the time outside imports in which a coroutine computes without giving way."""
 
 LEAST_STEP_NS = 10_000_000
 """Minimum CPU time of each of these steps: a parser or a handler gives way after less, and a reply
@@ -137,7 +137,7 @@ def _blocked(trial: Trial, tasks: dict[ThreadRow, int]) -> Iterator[Finding]:
         above = [_coroutine(trial, row) for row in rows]
         inside = sum(calls.inclusive[row] for row, top in zip(rows, above, strict=True) if top)
         whole = sum(calls.inclusive[row] for row in rows)
-        if ns < LEAST * trial.wall_ns or inside < 0.9 * whole or not _comes_again(trial, hot):
+        if ns < LEAST * trial.worked_ns or inside < 0.9 * whole or not _comes_again(trial, hot):
             continue
         coroutine = max((timer for timer in above if timer), key=lambda timer: above.count(timer))
         yield Finding(
@@ -228,7 +228,7 @@ def _computing(trial: Trial, tasks: dict[ThreadRow, int]) -> Iterator[Finding]:
         for step in (*_routines(trial, thread), *_own_lines(trial, thread)):
             each_ns = step.ns * ready / step.calls
             if (
-                step.ns < LEAST_COMPUTED * trial.wall_ns
+                step.ns < LEAST_COMPUTED * trial.worked_ns
                 or step.calls < LEAST_STEPS
                 or each_ns < LEAST_STEP_NS
             ):
@@ -372,7 +372,7 @@ def _in_turn(trial: Trial) -> Iterator[Finding]:
         entries = calls.by_thread(calls.rows_of(timer))
         thread, sums = max(entries.items(), key=lambda item: item[1].calls)
         waited = waits.get(thread, Sum())
-        if calls.entries(timer) != 1 or waited.ns < LEAST * trial.wall_ns:
+        if calls.entries(timer) != 1 or waited.ns < LEAST * trial.worked_ns:
             continue  # several may be under way at a time, or the loop has no time to lose
         function = source.function(trial, timer)
         for await_, callee in _awaits(function) if function else ():

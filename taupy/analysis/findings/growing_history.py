@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from taupy.analysis.findings import source
+from taupy.analysis.findings import hot_lines, source
 from taupy.analysis.findings.hot_lines import hottest
 from taupy.analysis.findings.source import Function
 from taupy.analysis.findings.trial import HOST, Trial
@@ -18,7 +18,13 @@ KIND = "growing history"
 NEEDS = ("host",)
 
 LEAST = 0.1
-"""Minimum share of elapsed time in the routine that processes all of it."""
+"""Minimum share of the time outside imports in the routine that processes all of it."""
+
+LEAST_LINE = 0.2
+"""Minimum share of the time outside imports in a line that copies all of it to add to it."""
+
+LEAST_COPY_NS = 3_000
+"""Minimum CPU time of an addition to a text: to copy a few thousand characters takes less."""
 
 LEAST_CALLS = 100
 """Minimum calls of that routine and of the one that adds: fewer calls keep little data."""
@@ -40,18 +46,27 @@ _RUNNING = frozenset({"sum", "min", "max", "mean", "fmean", "any", "all"})
 
 
 def find(trial: Trial) -> Iterator[Finding]:
+    processed = dict(_processed(trial))
+    yield from processed.values()
+    for timer, finding in _copied(trial):
+        if timer not in processed:
+            yield finding
+
+
+def _processed(trial: Trial) -> Iterator[tuple[TimerRow, Finding]]:
+    """Routines that go through all data of earlier calls."""
     calls = trial.calls
     for timer in calls.timers:
         if not trial.is_own(timer) or calls.entries(timer) < LEAST_CALLS:
             continue
         longest = max(calls.by_thread(calls.rows_of(timer)).values(), key=lambda sums: sums.ns)
-        if longest.ns < LEAST * trial.wall_ns or longest.calls < LEAST_CALLS:
+        if longest.ns < LEAST * trial.worked_ns or longest.calls < LEAST_CALLS:
             continue
         function = source.function(trial, timer)
         kept = _kept(trial, timer, function) if function else None
         if function is None or kept is None:
             continue
-        yield Finding(
+        yield timer, Finding(
             KIND,
             f"{hottest(trial, timer)} processes all of {kept}, which grows with each of "
             f"{count(longest.calls)} calls: {duration(longest.ns)}, "
@@ -70,6 +85,129 @@ def find(trial: Trial) -> Iterator[Finding]:
             attempt=_attempt(trial, timer, function, kept),
             refuted_by="what is kept stays small",
         )  # fmt: skip
+
+
+def _copied(trial: Trial) -> Iterator[tuple[TimerRow, Finding]]:
+    """Lines that make a longer copy of something in each iteration, or in each call."""
+    for hot in hot_lines.hot_lines(trial, LEAST_LINE):
+        tree = hot_lines.tree(trial, hot.timer)
+        if tree is None:
+            continue
+        sums: dict[ast.stmt, int] = {}
+        for part in hot_lines.parts(hot, tree):
+            statement = tree.statement(part.node)
+            sums[statement] = sums.get(statement, 0) + part.ns
+        if not sums:
+            continue
+        statement = max(sums, key=lambda one: sums[one])
+        kept = _copied_in(trial, hot, tree, statement, sums[statement])
+        if kept is None:
+            continue
+        if sums[statement] * hot.sure_ns / hot.ns < LEAST_LINE * trial.worked_ns:
+            continue
+        text = kept.startswith("self.")
+        yield hot.timer, Finding(
+            KIND,
+            f"{hot.place} copies all of {kept} each time that it adds to it, and each copy is "
+            f"longer than the one before (quadratic): {hot_lines.share(trial, sums[statement])}",
+            saved_ns=sums[statement],
+            wall_ns=trial.wall_ns,
+            evidence=(
+                trial.evidence(("thread", "timer"), (Condition("timer", (hot.timer.timer,)), HOST)),
+            ),
+            confidence="medium",
+            attempt="collect the pieces in a list, and join them once"
+            if text or _is_joined(statement) else
+            f"add to it in place: {kept}.append(...), or {kept}.extend(...)",
+            refuted_by="what is kept stays small",
+        )  # fmt: skip
+
+
+def _copied_in(
+    trial: Trial, hot: hot_lines.Hot, tree: hot_lines.Tree, statement: ast.stmt, ns: int
+) -> str | None:
+    """What a statement of a hot line copies to add to it; None if it does not, or if what is added
+    may be removed again."""
+    function = tree.function(statement)
+    repeats = tree.repeats(statement)
+    entries = trial.calls.entries(hot.timer)
+    targets: list[ast.expr]
+    value: ast.expr | None
+    if isinstance(statement, ast.AugAssign):
+        targets, value = [statement.target], None
+    elif isinstance(statement, ast.Assign):
+        targets, value = list(statement.targets), statement.value
+    else:
+        return None
+    kept = _name(targets[0])
+    if kept.startswith("self."):
+        added = value is None and isinstance(statement, ast.AugAssign) and isinstance(
+            statement.op, ast.Add
+        )  # fmt: skip
+        cpu_ns = ns * (1 - (trial.runnable(hot.thread) or 0.0))
+        if (
+            (repeats is None and entries < LEAST_CALLS)
+            or not (added or (value is not None and _leftmost(value) == kept))
+            or not _is_text(tree.module, kept, statement)
+            or (repeats is None and cpu_ns < LEAST_COPY_NS * entries)
+        ):
+            return None
+        return kept
+    if not kept or repeats is None or value is None:
+        return None
+    others = [
+        part for part in ast.walk(repeats)
+        if isinstance(part, ast.Name) and part.id == kept and not isinstance(part.ctx, ast.Load)
+        and tree.statement(part) is not statement
+    ]  # fmt: skip
+    if others:
+        return None
+    if _is_joined(statement):
+        return kept
+    starts = [part.value for part in ast.walk(function)
+              if isinstance(part, ast.Assign) and part is not statement
+              and any(_name(target) == kept for target in part.targets)]  # fmt: skip
+    is_list = bool(starts) and all(
+        isinstance(start, ast.List | ast.ListComp)
+        or (isinstance(start, ast.Call) and source.called(start) == "list")
+        for start in starts
+    )
+    adds = isinstance(value, ast.BinOp) and isinstance(value.op, ast.Add)
+    return kept if is_list and adds and _leftmost(value) == kept else None
+
+
+def _is_joined(statement: ast.stmt) -> bool:
+    """Whether it is `x = np.append(x, y)`, or the like."""
+    return isinstance(statement, ast.Assign) and _joined(statement) is not None
+
+
+def _leftmost(value: ast.expr) -> str:
+    """`x` of `x + y + z`."""
+    while isinstance(value, ast.BinOp) and isinstance(value.op, ast.Add):
+        value = value.left
+    return _name(value)
+
+
+def _is_text(module: ast.Module, kept: str, statement: ast.stmt) -> bool:
+    """Whether an attribute begins as a text, in a constructor, and only this statement sets it."""
+    is_text = False
+    for function in ast.walk(module):
+        if not isinstance(function, Function):
+            continue
+        for part in ast.walk(function):
+            if part is statement or not isinstance(
+                part, ast.Assign | ast.AnnAssign | ast.AugAssign
+            ):
+                continue
+            targets = part.targets if isinstance(part, ast.Assign) else [part.target]
+            if not any(_name(target) == kept for target in targets):
+                continue
+            if function.name != "__init__" or not (
+                isinstance(part.value, ast.Constant) and isinstance(part.value.value, str | bytes)
+            ):
+                return False
+            is_text = True
+    return is_text
 
 
 def _attempt(trial: Trial, timer: TimerRow, function: Function, kept: str) -> str:
@@ -121,15 +259,21 @@ def _kept(trial: Trial, timer: TimerRow, function: Function) -> str | None:
 def _joined_to_itself(function: Function) -> str | None:
     """`x` of `x = np.vstack([x, y])`."""
     for part in ast.walk(function):
-        if not (isinstance(part, ast.Assign) and isinstance(part.value, ast.Call)):
-            continue
-        targets = {name for target in part.targets if (name := _name(target))}
-        if source.called(part.value) in _JOINING and part.value.args:
-            first = part.value.args[0]
-            elements = first.elts if isinstance(first, ast.List | ast.Tuple) else [first]
-            for element in elements:
-                if (name := _name(element)) in targets and name:
-                    return name
+        if isinstance(part, ast.Assign) and (joined := _joined(part)) is not None:
+            return joined
+    return None
+
+
+def _joined(part: ast.Assign) -> str | None:
+    if not isinstance(part.value, ast.Call):
+        return None
+    targets = {name for target in part.targets if (name := _name(target))}
+    if source.called(part.value) in _JOINING and part.value.args:
+        first = part.value.args[0]
+        elements = first.elts if isinstance(first, ast.List | ast.Tuple) else [first]
+        for element in elements:
+            if (name := _name(element)) in targets and name:
+                return name
     return None
 
 
@@ -143,19 +287,22 @@ def _gone_through(function: Function) -> Iterator[str]:
         elif isinstance(part, ast.Call) and source.called(part) in _WHOLE:
             whole = part.args
         for used in whole:
+            while isinstance(used, ast.Call) and source.called(used) in _WHOLE and used.args:
+                used = used.args[0]
             name = _name(used)
             if name and (name in arguments or name.startswith("self.")):
                 yield name
 
 
 def _beside(trial: Trial, timer: TimerRow) -> Iterator[Function]:
-    """The routine, and routines of the same file and caller that are called often, too."""
+    """The routine, its callers, and routines of the same caller, of the same file and called often,
+    too."""
     calls = trial.calls
     above = {calls.parent[row] for row in calls.rows_of(timer)} - {-1}
     siblings = {
         calls.timer[child]
         for row in above
-        for child in calls.children(row)
+        for child in (row, *calls.children(row))
         if calls.calls[child] >= LEAST_CALLS and calls.timer[child].file == timer.file
     }
     for sibling in siblings | {timer}:

@@ -70,12 +70,12 @@ def share(trial: Trial, ns: float) -> str:
 
 
 def hot_lines(trial: Trial, least: float) -> Iterator[Hot]:
-    """Lines that surely took this share of the run, the longest first; each once."""
+    """Lines that surely took this share of the time outside imports, longest first; each once."""
     seen: set[tuple[TimerRow, int]] = set()
     by_place = estimates(trial.lines, lambda row: (row.thread, row.timer, row.line.line))
     for (thread, timer, line), hit in by_place.items():
         sure_ns = hit.time_ns - 2 * hit.error_ns
-        if not hit.is_shown or sure_ns < least * trial.wall_ns or (timer, line) in seen:
+        if not hit.is_shown or sure_ns < least * trial.worked_ns or (timer, line) in seen:
             continue
         seen.add((timer, line))
         states = {state: ns for state, ns, _ in hit.parts(lambda row: row.line.state)}
@@ -132,6 +132,10 @@ class Tree:
                 return above
             below = above
         return None
+
+    def statement(self, node: ast.AST) -> ast.stmt:
+        """The innermost statement that a node is part of, or is."""
+        return next(part for part in (node, *self.above(node)) if isinstance(part, ast.stmt))
 
     def at(self, row: LineRow) -> ast.expr | ast.stmt | None:
         line = row.line

@@ -12,6 +12,7 @@ from functools import lru_cache
 
 from taupy.analysis.findings import hot_lines, source
 from taupy.analysis.findings.calls import Sum
+from taupy.analysis.findings.each_item import each_item, round_trip
 from taupy.analysis.findings.hot_lines import Hot, Tree, changed, name, share, short
 from taupy.analysis.findings.source import Function, called, names
 from taupy.analysis.findings.trial import HOST, Trial
@@ -25,7 +26,7 @@ KIND = "one by one"
 NEEDS = ("host",)
 
 LEAST = 0.15
-"""Minimum share of elapsed time."""
+"""Minimum share of the time outside imports."""
 
 LEAST_PROCESSES, LONGEST_PROCESS_NS = 50, 100_000_000
 """Minimum processes that a routine starts, and the longest mean time of each: a process that takes
@@ -35,7 +36,7 @@ LEAST_COPIES = 100
 LEAST_ROWS = 50
 FEW_BYTES = 8
 LEAST_ELEMENTS = 0.2
-"""Minimum share of elapsed time in statements with elements of arrays."""
+"""Minimum share of the time outside imports in statements with elements of arrays."""
 
 _starts = among(("subprocess.py:run", "subprocess.py:check_output", "subprocess.py:check_call",
                  "subprocess.py:call", "subprocess.py:getoutput",
@@ -53,8 +54,11 @@ def find(trial: Trial) -> Iterator[Finding]:
         tree = hot_lines.tree(trial, hot.timer)
         if tree is not None:
             yield from _bytes(trial, hot, tree)
+            yield from _round_trips(trial, hot, tree)
     yield from _rows(trial)
     yield from _elements(trial)
+    for each in each_item(trial):
+        yield _finding(trial, *each)
 
 
 def _finding(
@@ -87,7 +91,7 @@ def _processes(trial: Trial) -> Iterator[Finding]:
         entry = sums.ns / max(sums.calls, 1)
         if (
             sums.calls < LEAST_PROCESSES
-            or sums.ns < LEAST * trial.wall_ns
+            or sums.ns < LEAST * trial.worked_ns
             or entry > LONGEST_PROCESS_NS
         ):
             continue
@@ -105,7 +109,7 @@ def _processes(trial: Trial) -> Iterator[Finding]:
 def _deep_copies(trial: Trial) -> Iterator[Finding]:
     calls = trial.calls
     for timer, sums in trial.by_place(calls.outermost(_copies)):
-        if sums.calls < LEAST_COPIES or sums.ns < LEAST * trial.wall_ns:
+        if sums.calls < LEAST_COPIES or sums.ns < LEAST * trial.worked_ns:
             continue
         yield _finding(
             trial, "deep copies", timer,
@@ -115,6 +119,26 @@ def _deep_copies(trial: Trial) -> Iterator[Finding]:
             "copy only what will be changed, such as lists with list(...), and share the rest",
             "all that is copied is changed afterwards",
         )  # fmt: skip
+
+
+def _round_trips(trial: Trial, hot: Hot, tree: Tree) -> Iterator[Finding]:
+    """Deep copies by way of text."""
+    part = next((part.node for part in hot_lines.parts(hot, tree)), None)
+    copy = round_trip(tree.statement(part)) if part is not None else None
+    entries = trial.calls.entries(hot.timer)
+    if part is None or copy is None or (tree.repeats(part) is None and entries < LEAST_COPIES):
+        return
+    inner = copy.args[0]
+    assert isinstance(inner, ast.Call)
+    times = f" in {count(int(entries))} calls" if entries > 1 else ""
+    yield _finding(
+        trial, "deep copies", hot.timer,
+        f"{hot.place} makes a deep copy by way of text, {short(copy.func)}({short(inner.func)}()), "
+        f"copying every object within: {share(trial, hot.ns)}{times}",
+        hot.ns,
+        "copy only what will be changed, such as lists with list(...), and share the rest",
+        "all that is copied is changed afterwards",
+    )  # fmt: skip
 
 
 # --- tables ----------------------------------------------------------------------
@@ -128,7 +152,7 @@ def _filtered(trial: Trial) -> Iterator[Finding]:
         if timer is None or tree is None or sums.calls < LEAST_COPIES:
             continue
         whole = sum(calls.inclusive[row] for row in calls.rows_of(timer))
-        if whole < LEAST * trial.wall_ns:
+        if whole < LEAST * trial.worked_ns:
             continue
         hot = [line for line in hot_lines.hot_lines(trial, LEAST) if line.timer == timer]
         for line in hot:
@@ -185,7 +209,7 @@ def _bytes(trial: Trial, hot: Hot, tree: Tree) -> Iterator[Finding]:
             and 0 < first.value <= FEW_BYTES
             and (repeats := tree.repeats(part)) is not None
             and not _reads_records(repeats)
-            and (ns := hot.by_state.get("cpu", 0)) * hot.sure_ns >= LEAST * trial.wall_ns * hot.ns
+            and (ns := hot.by_state.get("cpu", 0)) * hot.sure_ns >= LEAST * trial.worked_ns * hot.ns
         ):
             often = _calls_of(trial, hot, called(part))
             times = f", {count(often.calls)} times" if often.calls else ""
@@ -239,7 +263,7 @@ def _rows(trial: Trial) -> Iterator[Finding]:
         if tree is None or function is None:
             continue
         rows = calls.rows_of(timer)
-        if max(sums.ns for sums in calls.by_thread(rows).values()) < LEAST * trial.wall_ns:
+        if max(sums.ns for sums in calls.by_thread(rows).values()) < LEAST * trial.worked_ns:
             continue
         for call in [part for part in ast.walk(function) if isinstance(part, ast.Call)]:
             repeats = tree.repeats(call)
@@ -260,7 +284,7 @@ def _rows(trial: Trial) -> Iterator[Finding]:
                 ).values(),
                 default=Sum(),
             )
-            if not taken or done.calls < LEAST_ROWS or done.ns < LEAST * trial.wall_ns:
+            if not taken or done.calls < LEAST_ROWS or done.ns < LEAST * trial.worked_ns:
                 continue
             if any(_keeps(trial, single) for single in {calls.timer[row] for row in done.rows}):
                 continue
@@ -342,7 +366,7 @@ def _elements(trial: Trial) -> Iterator[Finding]:
                 lines.setdefault(hot.timer, hot)
                 scatters[hot.timer] = scatters.get(hot.timer, False) or "scatter" in kinds
     for timer, ns in sums.items():
-        if ns < LEAST_ELEMENTS * trial.wall_ns:
+        if ns < LEAST_ELEMENTS * trial.worked_ns:
             continue
         hot = lines[timer]
         yield _finding(

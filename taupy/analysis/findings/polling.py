@@ -43,6 +43,12 @@ _FILES = frozenset(
 """What it waits for there is the time, or another program: nobody tells it."""
 
 
+_ASKING = frozenset(
+    {"is_set", "empty", "full", "qsize", "done", "ready", "is_alive", "locked", "running"}
+)
+"""Methods that tell what somebody else has done, and do nothing."""
+
+
 class _Poll(NamedTuple):
     """A loop that sleeps until something is true.
 
@@ -52,6 +58,7 @@ class _Poll(NamedTuple):
         seconds: of a sleep; None: not written as a number.
         is_async: whether it awaits the sleep.
         repeated: whether the loop is in another one.
+        spins: whether it does not even sleep.
     """
 
     line: int
@@ -59,6 +66,7 @@ class _Poll(NamedTuple):
     seconds: float | None
     is_async: bool
     repeated: bool
+    spins: bool = False
 
 
 def find(trial: Trial) -> Iterator[Finding]:
@@ -83,7 +91,7 @@ def find(trial: Trial) -> Iterator[Finding]:
             elif line is None:
                 continue
             entered = max(calls.by_thread(rows).values()).calls
-            ns = _lost(trial, poll, entered, sleeps, line)
+            ns = line.ns if poll.spins and line else _lost(trial, poll, entered, sleeps, line)
             if ns < LEAST * trial.wall_ns:
                 continue
             yield _finding(trial, timer, poll, entered, sleeps, ns, line)
@@ -116,7 +124,10 @@ def _finding(
     line: hot_lines.Hot | None,
 ) -> Finding:  # fmt: skip
     pause = "0" if poll.seconds == 0 else duration((poll.seconds or 0) * 1e9)
-    how = f"sleeps {pause}" if poll.seconds is not None else "sleeps"
+    if poll.spins:
+        how = "does nothing else (a busy wait, which keeps a core and the GIL)"
+    else:
+        how = f"sleeps {pause}" if poll.seconds is not None else "sleeps"
     often = f", {count(sleeps.calls)} times" if sleeps.calls else ""
     waits = "" if line is None else f": {share(trial, line.ns)}"
     times = "once" if entered == 1 else f"{count(entered)} times"
@@ -167,6 +178,10 @@ def _polls(function: source.Function, clocks: frozenset[str] = _CLOCKS) -> Itera
         sleeps = [hit for statement in loop.body if (hit := _sleep(statement))]
         others = [statement for statement in loop.body if not _sleep(statement)]
         ends = [statement for statement in others if _is_end(statement)]
+        if all(map(_is_empty, loop.body)):
+            if (until := _told(loop.test, clocks)) is not None and _others_set(loop.test):
+                yield _Poll(loop.lineno, short(until), None, False, True, spins=True)
+            continue
         if len(sleeps) != 1 or len(others) != len(ends):
             continue
         constant = isinstance(loop.test, ast.Constant)
@@ -190,6 +205,18 @@ def _polls(function: source.Function, clocks: frozenset[str] = _CLOCKS) -> Itera
             is_async,
             any(loop is not other and loop in ast.walk(other) for other in loops),
         )  # fmt: skip
+
+
+def _is_empty(statement: ast.stmt) -> bool:
+    return isinstance(statement, ast.Pass | ast.Continue)
+
+
+def _others_set(test: ast.expr) -> bool:
+    """Whether a condition changes nothing itself, so that it waits for somebody else."""
+    return not any(isinstance(part, ast.NamedExpr | ast.Await) for part in ast.walk(test)) and all(
+        isinstance(part.func, ast.Attribute) and part.func.attr in _ASKING
+        for part in ast.walk(test) if isinstance(part, ast.Call)
+    )  # fmt: skip
 
 
 def _sleep(statement: ast.stmt) -> tuple[ast.Call, bool] | None:

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from taupy.analysis.findings import hot_lines, source
 from taupy.analysis.findings.calls import Sum, place
 from taupy.analysis.findings.hot_lines import Hot, Tree, changed, name, share, short
+from taupy.analysis.findings.made_again import made_again
 from taupy.analysis.findings.source import Function, called
 from taupy.analysis.findings.trial import HOST, Trial
 from taupy.analysis.known_routines import among
@@ -25,7 +26,7 @@ KIND = "same work again"
 NEEDS = ("host",)
 
 LEAST = 0.1
-"""Minimum share of elapsed time."""
+"""Minimum share of the time outside imports."""
 
 LEAST_CALLS = 100
 """Minimum calls of a cached routine, or reads of an archive."""
@@ -60,6 +61,9 @@ def find(trial: Trial) -> Iterator[Finding]:
     yield from _read_again(trial)
     yield from _started_again(trial)
     yield from _registered_again(trial)
+    for again in made_again(trial):
+        yield _finding(trial, *again, "medium")
+    yield from _own_results(trial)
 
 
 def _finding(
@@ -91,7 +95,7 @@ def _cached(trial: Trial) -> Iterator[Finding]:
         longest = max(calls.by_thread(rows).values(), key=lambda sums: sums.ns)
         queried = _asked(trial, timer, rows, function.name)
         if (
-            longest.ns < LEAST * trial.wall_ns
+            longest.ns < LEAST * trial.worked_ns
             or longest.calls < max(LEAST_CALLS, 2 * limit)
             or queried is None
             or calls.entries(timer) < MISSES * queried
@@ -168,7 +172,7 @@ def _unchanged(trial: Trial) -> Iterator[Finding]:
         for part in hot_lines.parts(hot, tree) if tree else ():
             if tree is None or not isinstance(part.node, ast.Call):
                 continue
-            if part.ns * hot.sure_ns / hot.ns < LEAST * trial.wall_ns:
+            if part.ns * hot.sure_ns / hot.ns < LEAST * trial.worked_ns:
                 continue
             finding = _in_loop(trial, hot, tree, part.node, part.ns) or _factored(
                 trial, hot, tree, part.node, part.ns
@@ -320,7 +324,11 @@ def is_unchanged(tree: Tree, call: ast.Call) -> bool:
         next(tree.above(call)), ast.Subscript | ast.Compare
     ):
         return False
-    roots = {single.split(".")[0] for single in _given(call)}
+    return _keeps_its_value(tree, call, {single.split(".")[0] for single in _given(call)}, repeats)
+
+
+def _keeps_its_value(tree: Tree, call: ast.expr, roots: set[str], repeats: ast.AST) -> bool:
+    """Whether nothing in a loop changes what an expression is computed of: these variables."""
     function = tree.function(call)
     local = {part.id for part in ast.walk(function)
              if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)}  # fmt: skip
@@ -334,6 +342,105 @@ def is_unchanged(tree: Tree, call: ast.Call) -> bool:
         or same & (_perhaps_changed(repeats) - _rebound(repeats))
         or (same - local) & _changed_elsewhere(tree, repeats)
     )
+
+
+def _own_results(trial: Trial) -> Iterator[Finding]:
+    """A routine or property of the program that only computes, and is asked again in each iteration
+    of a loop in which nothing changes what it is computed of."""
+    calls = trial.calls
+    for timer in calls.timers:
+        function = source.function(trial, timer) if trial.is_own(timer) else None
+        if function is None or not _only_computes(function):
+            continue
+        for caller, sums in trial.by_place(calls.rows_of(timer)):
+            tree = hot_lines.tree(trial, caller) if caller is not None else None
+            if (
+                caller is None or tree is None or caller == timer
+                or sums.calls < LEAST_CALLS or sums.ns < 2 * LEAST * trial.worked_ns
+                or calls.entries(caller) * LEAST_OFTEN > sums.calls
+            ):  # fmt: skip
+                continue
+            asked = _asked_in_loop(trial, tree, caller, function)
+            if asked is None:
+                continue
+            yield _finding(
+                trial, "in each iteration", timer,
+                f"{hot_lines.at_line(caller, asked.lineno)} computes `{short(asked)}` again in "
+                f"each iteration, of what does not change in the loop: {timer.short_name} runs "
+                f"{count(sums.calls)} times, {duration(sums.ns)}, "
+                f"{percent(100 * sums.ns / trial.wall_ns)} % of the run",
+                sums.ns, "compute it once before the loop",
+                "something else changes what it is computed of", "medium",
+            )  # fmt: skip
+
+
+def _only_computes(function: Function) -> bool:
+    """Whether a routine changes nothing, and its result depends only on what it is given and on
+    attributes of it."""
+    if not isinstance(function, ast.FunctionDef) or _is_cached(function):
+        return False
+    for part in ast.walk(function):
+        if isinstance(part, ast.Yield | ast.YieldFrom | ast.Global | ast.Nonlocal | ast.With
+                      | ast.Raise | ast.Delete | ast.Import | ast.ImportFrom):  # fmt: skip
+            return False
+        if isinstance(part, ast.Attribute | ast.Subscript) and not isinstance(part.ctx, ast.Load):
+            return False
+        if isinstance(part, ast.Call) and not (
+            called(part) in _READING | _OF_NUMBERS
+            or (isinstance(part.func, ast.Attribute) and part.func.attr in _OF_VALUES)
+        ):
+            return False
+    return any(isinstance(part, ast.Return) and part.value is not None
+               for part in ast.walk(function))  # fmt: skip
+
+
+_OF_NUMBERS = frozenset({"abs", "round", "sqrt", "exp", "log", "sin", "cos", "any", "all", "pow"})
+_OF_VALUES = frozenset(
+    {"items", "values", "keys", "get", "lower", "upper", "strip", "split", "join", "mean", "sum",
+     "std", "max", "min", "startswith", "endswith"}
+)  # fmt: skip
+"""Methods that change nothing."""
+
+
+def _is_cached(function: Function) -> bool:
+    return any("cache" in single for decorator in function.decorator_list
+               for single in source.names(decorator))  # fmt: skip
+
+
+def _asked_in_loop(
+    trial: Trial, tree: Tree, caller: TimerRow, function: Function
+) -> ast.expr | None:
+    """Where a routine asks for the result in a loop that changes nothing of it."""
+    where = source.function(trial, caller) or source.module(trial, caller)
+    is_property = any("property" in source.names(one) for one in function.decorator_list)
+    sites: list[ast.expr] = [
+        part for part in ast.walk(where or ast.Module([], []))
+        if (is_property and isinstance(part, ast.Attribute) and part.attr == function.name)
+        or (not is_property and isinstance(part, ast.Call) and called(part) == function.name)
+    ]  # fmt: skip
+    if len(sites) != 1:
+        return None
+    (site,) = sites
+    repeats = tree.repeats(site)
+    if repeats is None or isinstance(repeats, ast.While):
+        return None
+    parts = [part for part in ast.walk(site) if isinstance(part, ast.Call) and part is not site]
+    if parts:
+        return None
+    roots = {_root(site)}
+    if isinstance(site, ast.Call):
+        roots = {single.split(".")[0] for single in _given(site)}
+    targets = {
+        part.id for part in ast.walk(repeats)
+        if isinstance(part, ast.Name) and not isinstance(part.ctx, ast.Load)
+    }  # fmt: skip
+    if not roots - {""} or roots & targets or not _keeps_its_value(tree, site, roots, repeats):
+        return None
+    return site
+
+
+LEAST_OFTEN = 10
+"""Minimum requests of a result by each call of the routine that has the loop."""
 
 
 def _in_loop(trial: Trial, hot: Hot, tree: Tree, call: ast.Call, ns: int) -> Finding | None:
@@ -417,7 +524,7 @@ def _is_filled(tree: Tree, call: ast.Call, matrix: str) -> bool:
 def _read_again(trial: Trial) -> Iterator[Finding]:
     calls = trial.calls
     reads = calls.longest(_members)
-    if reads.ns < LEAST * trial.wall_ns or reads.calls < LEAST_CALLS:
+    if reads.ns < LEAST * trial.worked_ns or reads.calls < LEAST_CALLS:
         return
     opened = sum(calls.calls[row] for row in calls.rows(_archives))
     if reads.calls < 10 * max(opened, 1):
@@ -443,7 +550,7 @@ def _started_again(trial: Trial) -> Iterator[Finding]:
 
     spent = calls.longest(starts_or_ends)
     started = calls.longest(_workers)
-    if started.calls < 3 or spent.ns < LEAST * trial.wall_ns:
+    if started.calls < 3 or spent.ns < LEAST * trial.worked_ns:
         return
     (timer, _), *_ = trial.by_place(started.rows)
     yield _finding(
@@ -481,7 +588,7 @@ def _registered_again(trial: Trial) -> Iterator[Finding]:
         spent = max(calls.by_thread(rows).values(), default=Sum())
         modules = sum(calls.calls[above] for above in {calls.parent[row] for row in spent.rows})
         if (
-            spent.ns < LEAST * trial.wall_ns
+            spent.ns < LEAST * trial.worked_ns
             or spent.calls < LEAST_CALLS
             or spent.calls < PILED * modules
         ):

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
-from taupy.analysis.findings.calls import TREE, Calls, Sum
+from taupy.analysis.findings.calls import TREE, Calls, Sum, around
 from taupy.analysis.kernel_advice import Advice
 from taupy.analysis.line_times import LineRow, estimates
 from taupy.analysis.own_code import owners
@@ -26,6 +26,10 @@ _ROWS_KEPT = 5
 """Number of an answer's rows that a finding keeps; its question gives the others."""
 
 _CPU_TIME = ("Thread CPU Time", "ns")
+
+
+LEAST_WORKED = 0.25
+"""Least part of a run that counts as the program's work, so that little work is none of a share."""
 
 
 class Moment(NamedTuple):
@@ -97,6 +101,12 @@ class Trial:
         # waited.
         rows = [row for row, thread in enumerate(threads) if thread.name != THREAD_NAME]
         return Calls.of(table.taken(rows))
+
+    @cached_property
+    def worked_ns(self) -> float:
+        """Elapsed time without imports and Python's exit, of which rules on the program's work take
+        their shares: to import PyTorch takes longer than many a program works."""
+        return max(self.wall_ns - self.calls.longest(around).ns, LEAST_WORKED * self.wall_ns)
 
     @cached_property
     def cpu_ns(self) -> dict[ThreadRow, float]:

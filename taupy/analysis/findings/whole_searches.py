@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from taupy.analysis.findings import hot_lines
 from taupy.analysis.findings.hot_lines import Hot, Part, Tree, name, share, short
-from taupy.analysis.findings.source import Function, called
+from taupy.analysis.findings.source import Function, called, names
 from taupy.analysis.findings.trial import HOST, Trial
 from taupy.model.finding import Confidence, Finding
 from taupy.model.question import Condition
@@ -25,7 +25,7 @@ KIND = "search through everything"
 NEEDS = ("host",)
 
 LEAST = 0.2
-"""Minimum share of elapsed time in such expressions of a line: short lists take less."""
+"""Minimum share of the time outside imports in such parts of a line: short lists take less."""
 
 LEAST_TIMES = 100
 """Minimum calls of the routine, if no loop of it repeats the line."""
@@ -44,13 +44,16 @@ def find(trial: Trial) -> Iterator[Finding]:
         tree = hot_lines.tree(trial, hot.timer)
         if tree is None:
             continue
+        if (by_key := _by_key(trial, hot, tree)) is not None:
+            yield by_key
+            continue
         sums: dict[_Search, int] = {}
         for part in hot_lines.parts(hot, tree):
             search = _search(trial, hot, tree, part)
             if search is not None:
                 sums[search] = sums.get(search, 0) + part.ns
         search = max(sums, key=lambda search: sums[search], default=None)
-        if search is None or sums[search] * hot.sure_ns / hot.ns < LEAST * trial.wall_ns:
+        if search is None or sums[search] * hot.sure_ns / hot.ns < LEAST * trial.worked_ns:
             continue
         entries = int(trial.calls.entries(hot.timer))
         times = f" in {count(entries)} calls" if entries > 1 else ""
@@ -281,6 +284,87 @@ def _of_list(tree: Tree, node: ast.Call) -> _Search | None:
     return None
 
 
+LEAST_BY_KEY = 0.4
+"""Minimum share of the time outside imports in a loop that looks for a key."""
+
+LEAST_SEARCH_NS = 3_000
+"""Minimum CPU time of a search for a key, if it is known: some fifty elements."""
+
+
+def _by_key(trial: Trial, hot: Hot, tree: Tree) -> Finding | None:
+    """A loop that compares a field of one element after another with a key, and ends at the first
+    that is equal: `for one in rows: if one.name == name: return one`."""
+    found = [
+        (search, of) for part in hot_lines.parts(hot, tree)
+        for search in (part.node, *tree.above(part.node))
+        if isinstance(search, ast.stmt | ast.expr) and (of := _key_loop(tree, search))
+    ]  # fmt: skip
+    if not found:
+        return None
+    search, (iterated, key) = found[0]
+    lines = range(search.lineno, (search.end_lineno or search.lineno) + 1)
+    ns = sum(
+        row.line.time_ns for row in trial.lines
+        if row.timer == hot.timer and row.thread == hot.thread and row.line.line in lines
+    )  # fmt: skip
+    entries = int(trial.calls.entries(hot.timer))
+    cpu_ns = ns * (1 - (trial.runnable(hot.thread) or 0.0))
+    if (
+        ns < LEAST_BY_KEY * trial.worked_ns
+        or _is_short(tree, iterated)
+        or (tree.repeats(search) is None and cpu_ns < LEAST_SEARCH_NS * max(entries, LEAST_TIMES))
+    ):
+        return None
+    times = f" in {count(entries)} calls" if entries > 1 else ""
+    return Finding(
+        f"{KIND}: by key",
+        f"{hot_lines.at_line(hot.timer, hot.line)} compares one element of `{short(iterated)}` "
+        f"after another with `{short(key)}` until one is equal (linear search): "
+        f"{share(trial, ns)}{times}",
+        saved_ns=ns,
+        wall_ns=trial.wall_ns,
+        evidence=(
+            trial.evidence(("thread", "timer"), (Condition("timer", (hot.timer.timer,)), HOST)),
+        ),
+        confidence="medium",
+        attempt="make a dict by this key once, and look there",
+        refuted_by="there are few elements, or their keys change all the time",
+    )
+
+
+def _key_loop(tree: Tree, node: ast.AST) -> tuple[ast.expr, ast.expr] | None:
+    """What a loop goes through and the key that it compares; None if it is no such search."""
+    if isinstance(node, ast.For) and len(node.body) == 1 and isinstance(node.body[0], ast.If):
+        test = node.body[0]
+        if test.orelse or not isinstance(test.body[-1], ast.Return | ast.Break):
+            return None
+        target, iterated, compared = node.target, node.iter, test.test
+    elif (
+        isinstance(node, ast.GeneratorExp)
+        and len(node.generators) == 1
+        and len(node.generators[0].ifs) == 1
+        and isinstance(above := next(tree.above(node)), ast.Call)
+        and name(above.func) == "next"
+    ):
+        target, iterated = node.generators[0].target, node.generators[0].iter
+        compared = node.generators[0].ifs[0]
+    else:
+        return None
+    if isinstance(iterated, ast.Call) and called(iterated) == "enumerate" and iterated.args:
+        iterated = iterated.args[0]
+    if not (isinstance(compared, ast.Compare) and isinstance(compared.ops[0], ast.Eq)):
+        return None
+    if len(compared.comparators) != 1 or not name(iterated):
+        return None
+    targets = names(target)
+    sides = [compared.left, compared.comparators[0]]
+    of_element = [side for side in sides if names(side) & targets]
+    if len(of_element) != 1 or any(isinstance(part, ast.Call) for part in ast.walk(of_element[0])):
+        return None
+    (key,) = (side for side in sides if side is not of_element[0])
+    return (iterated, key) if not isinstance(key, ast.Constant) else None
+
+
 def _sorted_anew(tree: Tree, node: ast.Call) -> _Search | None:
     """A list that is sorted after each element that is added."""
     if isinstance(node.func, ast.Attribute) and node.func.attr == "sort":
@@ -298,6 +382,8 @@ def _sorted_anew(tree: Tree, node: ast.Call) -> _Search | None:
     ]  # fmt: skip
     if not name(where) or not adds or _is_new(tree, node, where):
         return None
+    if not _is_list(tree, where) or _is_bounded(tree, node, where):
+        return None  # a window of a few elements is sorted as quickly as it is kept in order
     return _Search(
         "sorted again",
         f"sorts all of `{short(where)}` again for each element that is added",

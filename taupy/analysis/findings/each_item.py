@@ -1,0 +1,312 @@
+"""What a program pays for each single item, though it could pay once for many: a query, a disk that
+has stored it, a job of a pool, a cell of a data frame, an exception.
+
+Part of the rule `piecemeal.py`. That it is done for each item is read from the source; how long it
+takes was measured, or seen by the watch.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from taupy.analysis.findings import hot_lines, source
+from taupy.analysis.findings.calls import Sum
+from taupy.analysis.findings.hot_lines import Hot, Tree, name, share, short
+from taupy.analysis.findings.source import called, names
+from taupy.analysis.findings.trial import Trial
+from taupy.analysis.findings.workers import workers
+from taupy.analysis.known_routines import among
+from taupy.model.rows import TimerRow
+from taupy.units import count, duration, percent
+
+LEAST_LINE = 0.3
+"""Minimum share of the time outside imports in such a line."""
+
+LEAST_RAISED = 0.15
+"""The same in statements that raise: one exception in a hundred items takes a hundredth."""
+
+LEAST_TIMES = 100
+"""Minimum calls of a routine that does it once in each call."""
+
+LEAST_CELLS = 1000
+
+LEAST_JOBS, LONGEST_JOB_NS = 500, 100_000
+"""Minimum jobs, and their longest mean time: to hand over a job takes some 0.1 ms."""
+
+
+class Each(NamedTuple):
+    """Something that is done for each item."""
+
+    what: str
+    timer: TimerRow | None
+    sentence: str
+    ns: float
+    attempt: str
+    refuted_by: str
+
+
+def each_item(trial: Trial) -> Iterator[Each]:
+    for hot in hot_lines.hot_lines(trial, LEAST_RAISED):
+        tree = hot_lines.tree(trial, hot.timer)
+        if tree is None:
+            continue
+        statement = _mostly(hot, tree)
+        if statement is None:
+            continue
+        each = _raised(trial, hot, tree, statement)
+        if each is None and hot.sure_ns >= LEAST_LINE * trial.worked_ns:
+            each = _query(trial, hot, tree, statement) or _stored(trial, hot, tree, statement)
+        if each is not None:
+            yield each
+    yield from _cells(trial)
+    yield from _jobs(trial)
+
+
+def _mostly(hot: Hot, tree: Tree) -> ast.stmt | None:
+    """The statement of a line that was at work for longest."""
+    return next((tree.statement(part.node) for part in hot_lines.parts(hot, tree)), None)
+
+
+def _is_repeated(trial: Trial, hot: Hot, tree: Tree, node: ast.AST) -> bool:
+    return tree.repeats(node) is not None or trial.calls.entries(hot.timer) >= LEAST_TIMES
+
+
+# --- databases and disks ---------------------------------------------------------
+
+_WRITING = re.compile(r"\s*(INSERT|UPDATE|DELETE|REPLACE)\b", re.I)
+_SELECTING = re.compile(r"\s*SELECT\b.*\bWHERE\b", re.I | re.S)
+
+
+def _executed(node: ast.AST) -> Iterator[str]:
+    """The texts of statements that it executes."""
+    for part in ast.walk(node):
+        if isinstance(part, ast.Call) and called(part) in ("execute", "executemany") and part.args:
+            first = part.args[0]
+            if isinstance(first, ast.Constant) and isinstance(first.value, str):
+                yield first.value
+
+
+def _query(trial: Trial, hot: Hot, tree: Tree, statement: ast.stmt) -> Each | None:
+    """A query for each row of another query."""
+    queries = [text for text in _executed(statement) if _SELECTING.match(text)]
+    if not queries or isinstance(statement, ast.For):
+        return None
+    loop = _loop_over_rows(tree, statement)
+    often = ""
+    if loop is None:
+        callers = _called_for_rows(trial, hot)
+        if not callers or trial.calls.entries(hot.timer) < LEAST_TIMES:
+            return None
+        often = f", {count(int(trial.calls.entries(hot.timer)))} times"
+        loop = tree.function(statement)
+    if any(_WRITING.match(text) for text in _executed(loop)):
+        return None  # the next may need what was written
+    return Each(
+        "a query per row", hot.timer,
+        f"{hot.place} asks the database again for each row of another query (N+1 queries)"
+        f"{often}: {share(trial, hot.ns)}", hot.ns,
+        "ask once for all rows: a JOIN, or one query into a dict",
+        "few rows are looked for",
+    )  # fmt: skip
+
+
+def _loop_over_rows(tree: Tree, node: ast.AST) -> ast.AST | None:
+    """The loop around that goes through the rows of a query."""
+    function = tree.function(node)
+    repeats = tree.repeats(node)
+    while repeats is not None:
+        iterated = (
+            [repeats.iter] if isinstance(repeats, ast.For)
+            else [part.iter for part in getattr(repeats, "generators", [])]
+        )  # fmt: skip
+        if any(_is_rows(function, one) for one in iterated):
+            return repeats
+        repeats = tree.repeats(repeats)
+    return None
+
+
+def _is_rows(function: ast.AST, iterated: ast.expr) -> bool:
+    values = [iterated]
+    if isinstance(iterated, ast.Name):
+        values = [
+            part.value for part in ast.walk(function)
+            if isinstance(part, ast.Assign)
+            and any(name(target) == iterated.id for target in part.targets)
+        ]  # fmt: skip
+    return any(
+        isinstance(part, ast.Call) and called(part) in ("execute", "fetchall")
+        for value in values for part in ast.walk(value)
+    )  # fmt: skip
+
+
+def _called_for_rows(trial: Trial, hot: Hot) -> bool:
+    """Whether a routine of the program calls it for each row of a query."""
+    last = hot.timer.short_name.split(".")[-1]
+    calls = trial.calls
+    for caller in {calls.timer[calls.parent[row]] for row in calls.rows_of(hot.timer)
+                   if calls.parent[row] >= 0}:  # fmt: skip
+        tree = hot_lines.tree(trial, caller) if trial.is_own(caller) else None
+        function = source.function(trial, caller) if tree is not None else None
+        for part in ast.walk(function or ast.Module([], [])):
+            if (
+                tree is not None
+                and isinstance(part, ast.Call)
+                and called(part) == last
+                and (loop := _loop_over_rows(tree, part)) is not None
+                and not any(_WRITING.match(text) for text in _executed(loop))
+            ):
+                return True
+    return False
+
+
+def _stored(trial: Trial, hot: Hot, tree: Tree, statement: ast.stmt) -> Each | None:
+    """A record of a file, or a row of a database, that the disk has to store before the next."""
+    call = next(
+        (part for part in ast.walk(statement)
+         if isinstance(part, ast.Call) and called(part) in ("fsync", "fdatasync", "commit")),
+        None,
+    )  # fmt: skip
+    repeats = tree.repeats(statement)
+    if call is None or not isinstance(repeats, ast.For):
+        return None
+    between = tree.repeats(repeats)
+    if called(call) == "commit":
+        written = [text for text in _executed(repeats) if _WRITING.match(text)]
+        if not written or any(
+            isinstance(part, ast.Call) and called(part) == "executemany"
+            for part in ast.walk(repeats)
+        ):
+            return None
+    elif any(isinstance(part, ast.For) and part is not repeats for part in ast.walk(repeats)):
+        return None  # there is a batch for each
+    inside = [part for part in tree.above(statement) if isinstance(part, ast.If)]
+    if any(part is not between and part in ast.walk(repeats) for part in inside):
+        return None  # not for each
+    return Each(
+        "stored one by one", hot.timer,
+        f"{hot.place} waits for the disk after each record, by {short(call.func)}() in each "
+        f"iteration: {share(trial, hot.ns)}", hot.ns,
+        "commit many rows at a time: one transaction around the loop" if called(call) == "commit"
+        else "write many records, and then call it once",
+        "each record has to be safe before the next one is made",
+    )  # fmt: skip
+
+
+# --- exceptions ------------------------------------------------------------------
+
+
+def _raised(trial: Trial, hot: Hot, tree: Tree, statement: ast.stmt) -> Each | None:
+    """An exception that says of each item what a value could say."""
+    if not isinstance(statement, ast.Raise) or statement.exc is None:
+        return None
+    entries = int(trial.calls.entries(hot.timer))
+    if tree.repeats(statement) is None and entries < LEAST_CELLS:
+        return None
+    built = statement.exc.func if isinstance(statement.exc, ast.Call) else statement.exc
+    return Each(
+        "an exception per item", hot.timer,
+        f"{hot.place} raises {short(built)}, which is caught, again and again (exceptions as "
+        f"control flow): {share(trial, hot.ns)} in {count(entries)} calls", hot.ns,
+        "return a value that says so, such as None, or ask first",
+        "it is raised seldom",
+    )  # fmt: skip
+
+
+# --- data frames -----------------------------------------------------------------
+
+_INDEXERS = ("_LocationIndexer", "_ScalarAccessIndexer", "_AtIndexer", "_iAtIndexer")
+_reads_cell = among(
+    f"pandas/core/indexing.py:{indexer}.{method}"
+    for indexer in _INDEXERS for method in ("__getitem__", "__setitem__")
+)  # fmt: skip
+
+
+def _cells(trial: Trial) -> Iterator[Each]:
+    """Single cells of a data frame, in a loop."""
+    for timer, sums in trial.by_place(trial.calls.outermost(_reads_cell)):
+        if timer is None or sums.calls < LEAST_CELLS or sums.ns < LEAST_RAISED * trial.worked_ns:
+            continue
+        yield Each(
+            "a cell at a time", timer,
+            f"{hot_lines.hottest(trial, timer)} reads or sets {count(sums.calls)} cells of a data "
+            f"frame one by one (.loc, .iloc, .at), {duration(sums.ns / sums.calls)} each: "
+            f"{duration(sums.ns)}, {percent(100 * sums.ns / trial.wall_ns)} % of the run", sums.ns,
+            "compute with whole columns, or with arrays or lists: column.to_numpy(), and store the "
+            "result at once",
+            "each needs the one before it",
+        )  # fmt: skip
+
+
+# --- jobs ------------------------------------------------------------------------
+
+_sends = among((
+    *(f"multiprocessing/pool.py:Pool.{one}" for one in
+      ("apply", "apply_async", "map", "imap", "imap_unordered", "starmap")),
+    "concurrent/futures/process.py:ProcessPoolExecutor.submit",
+    "concurrent/futures/process.py:ProcessPoolExecutor.map",
+))  # fmt: skip
+_SENDING = {"apply", "apply_async", "map", "imap", "imap_unordered", "starmap", "submit"}
+_loops = among(("concurrent/futures/process.py:_process_worker", "multiprocessing/pool.py:worker"))
+
+
+def _jobs(trial: Trial) -> Iterator[Each]:
+    """Jobs of a pool of processes that take less than to hand them over."""
+    calls = trial.calls
+    main = min(calls.threads, default=None)
+    if main is None:
+        return
+    working = [worker for worker in workers(trial) if worker.thread.node != main.node]
+    tops: dict[TimerRow, Sum] = {}
+    for row in calls.outermost(_loops):
+        if calls.thread[row].node == main.node:
+            continue
+        for inner in calls.below(row):
+            above = calls.timer[calls.parent[inner]]
+            if trial.is_own(calls.timer[inner]) and not trial.is_own(above):
+                here = Sum(calls.inclusive[inner], int(calls.calls[inner]), (inner,))
+                tops[calls.timer[inner]] = tops.get(calls.timer[inner], Sum()).plus(here)
+    for timer, sums in tops.items():
+        sent = trial.by_place(row for row in calls.outermost(_sends)
+                              if calls.thread[row].node == main.node)  # fmt: skip
+        busiest = max((worker.ns for worker in working), default=0.0)
+        lost = trial.worked_ns - busiest
+        handed = max((calls.calls[row] for row in calls.rows(_taken)
+                      if calls.thread[row].node != main.node), default=0)  # fmt: skip
+        if (
+            sums.calls < LEAST_JOBS
+            or sums.ns > LONGEST_JOB_NS * sums.calls
+            or lost < trial.worked_ns / 2
+            or handed < LEAST_JOBS / 4
+            or not sent
+        ):
+            continue
+        yield Each(
+            "a job per item", sent[0][0],
+            f"{hot_lines.line_of_call(trial, sent[0][0], _SENDING)} hands {count(sums.calls)} tiny "
+            f"tasks to other processes, each of which works {duration(sums.ns / sums.calls)} in "
+            f"{timer.short_name}: to pickle and send them takes longer", lost,
+            "send many items with each job: map(..., chunksize=...), or a function of a batch",
+            "the processes work for longer than that",
+        )  # fmt: skip
+        return
+
+
+_taken = among(("multiprocessing/queues.py:Queue.get", "multiprocessing/queues.py:SimpleQueue.get"))
+
+
+def round_trip(node: ast.AST) -> ast.Call | None:
+    """`json.loads(json.dumps(x))`: a copy by way of text."""
+    for part in ast.walk(node):
+        if (
+            isinstance(part, ast.Call)
+            and called(part) == "loads"
+            and part.args
+            and isinstance(part.args[0], ast.Call)
+            and called(part.args[0]) == "dumps"
+            and names(part.func) - {"loads"} == names(part.args[0].func) - {"dumps"}
+        ):
+            return part
+    return None

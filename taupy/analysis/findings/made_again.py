@@ -1,0 +1,165 @@
+"""What a routine makes again in each call, though nothing has changed: the text of a file, a
+connection, an optimizer.
+
+Part of the rule `same_work.py`.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from taupy.analysis.findings import hot_lines, source
+from taupy.analysis.findings.hot_lines import Tree, short
+from taupy.analysis.findings.source import Function, called
+from taupy.analysis.findings.trial import Trial
+from taupy.analysis.known_routines import among
+from taupy.model.rows import TimerRow
+from taupy.units import count, duration, percent
+
+LEAST_READ = 0.3
+"""Minimum share of the time outside imports in a routine that reads a file or connects."""
+
+LEAST_TIMES = 100
+"""Minimum calls of such a routine."""
+
+LEAST_MADE = 20
+"""Minimum optimizers: some trainings have several, or begin again."""
+
+
+class Again(NamedTuple):
+    """Something that is made again."""
+
+    what: str
+    timer: TimerRow
+    sentence: str
+    ns: float
+    attempt: str
+    refuted_by: str
+
+
+def made_again(trial: Trial) -> Iterator[Again]:
+    calls = trial.calls
+    for timer in calls.timers:
+        if not trial.is_own(timer) or calls.entries(timer) < LEAST_TIMES:
+            continue
+        function, tree = source.function(trial, timer), hot_lines.tree(trial, timer)
+        if function is None or tree is None:
+            continue
+        longest = max(calls.by_thread(calls.rows_of(timer)).values(), key=lambda sums: sums.ns)
+        if longest.ns < LEAST_READ * trial.worked_ns:
+            continue
+        yield from _opened(trial, timer, function, tree, longest.ns)
+    yield from _optimizers(trial)
+
+
+def _opened(
+    trial: Trial, timer: TimerRow, function: Function, tree: Tree, ns: float
+) -> Iterator[Again]:
+    """A file that each call reads, or a connection that each call makes and closes."""
+    for part in ast.walk(function):
+        if not isinstance(part, ast.Call) or not part.args:
+            continue
+        where = part.args[0]
+        if not is_constant(tree, where):
+            continue
+        times = count(int(trial.calls.entries(timer)))
+        spent = f"{duration(ns)}, {percent(100 * ns / trial.wall_ns)} % of the run"
+        at = hot_lines.at_line(timer, part.lineno)
+        if called(part) == "open" and _reads(part) and not _is_written(tree, where):
+            yield Again(
+                "same file read", timer,
+                f"{at} opens and reads the same file, {short(where)}, in each of {times} calls: "
+                f"{spent}", ns, "read it once, and keep what was read", "it changes meanwhile",
+            )  # fmt: skip
+            return
+        if called(part) == "connect" and "close" in source.calls(function):
+            yield Again(
+                "connected again", timer,
+                f"{at} opens a connection to {short(where)}, and closes it, in each of {times} "
+                f"calls: {spent}", ns, "connect once, and keep the connection",
+                "connections may not be kept",
+            )  # fmt: skip
+            return
+
+
+def is_constant(tree: Tree, node: ast.expr) -> bool:
+    """Whether it is written out, or a variable of the file that is set once, at its top."""
+    if isinstance(node, ast.Constant):
+        return isinstance(node.value, str)
+    if not isinstance(node, ast.Name):
+        return False
+    stores = [part for part in ast.walk(tree.module)
+              if isinstance(part, ast.Name) and part.id == node.id
+              and not isinstance(part.ctx, ast.Load)]  # fmt: skip
+    arguments = [part for part in ast.walk(tree.module)
+                 if isinstance(part, ast.arg) and part.arg == node.id]  # fmt: skip
+    return (
+        len(stores) == 1 and not arguments and isinstance(tree.function(stores[0]), ast.Module)
+        and tree.repeats(stores[0]) is None
+    )  # fmt: skip
+
+
+def _mode(call: ast.Call) -> str | None:
+    given = [*call.args[1:2], *(word.value for word in call.keywords if word.arg == "mode")]
+    if not given:
+        return "r"
+    return given[0].value if isinstance(given[0], ast.Constant) and isinstance(
+        given[0].value, str) else None  # fmt: skip
+
+
+def _reads(call: ast.Call) -> bool:
+    mode = _mode(call)
+    return mode is not None and mode.startswith("r") and "+" not in mode
+
+
+def _is_written(tree: Tree, where: ast.expr) -> bool:
+    """Whether a file is written more than once, as far as the source shows: by a routine that is
+    called, other than at the top of the file or from there."""
+    for part in ast.walk(tree.module):
+        if (
+            isinstance(part, ast.Call)
+            and called(part) == "open"
+            and part.args
+            and ast.dump(part.args[0]) == ast.dump(where)
+            and not _reads(part)
+        ):
+            inside = tree.function(part)
+            if not isinstance(inside, Function):
+                continue
+            sites = [site for site in ast.walk(tree.module)
+                     if isinstance(site, ast.Call) and called(site) == inside.name]  # fmt: skip
+            if len(sites) != 1 or tree.repeats(sites[0]) is not None:
+                return True
+    return False
+
+
+_makes_optimizer = among(("torch/optim/optimizer.py:Optimizer.__init__",))
+
+
+def _optimizers(trial: Trial) -> Iterator[Again]:
+    """An optimizer for each step, which has forgotten what it knew of the steps before."""
+    calls = trial.calls
+    for timer, made in trial.by_place(calls.outermost(_makes_optimizer)):
+        if timer is None or made.calls < LEAST_MADE:
+            continue
+        whole = {calls.parent[row] for row in made.rows} - {-1}
+        first = calls.timer[next(iter(whole))] if whole else None
+        ns = sum(calls.inclusive[row] for row in whole)
+        if first is None or trial.is_own(first):
+            ns = made.ns
+        steps = sum(
+            calls.calls[row] for row, single in enumerate(calls.timer)
+            if single.short_name.split(".")[-1] == "step" and "torch/optim/" in (single.file or "")
+        )  # fmt: skip
+        if steps > 3 * made.calls:
+            continue
+        names = {(first.short_name.split(".")[0] if first else "Optimizer")}
+        yield Again(
+            "optimizer made again", timer,
+            f"{hot_lines.line_of_call(trial, timer, names)} creates an optimizer "
+            f"{count(made.calls)} times, for each step again, which forgets what it knew of the "
+            f"steps before: {duration(ns)}, {percent(100 * ns / trial.wall_ns)} % of the run",
+            ns, "create it once, before the loop", "each is for another model",
+        )  # fmt: skip

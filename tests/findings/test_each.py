@@ -1,0 +1,301 @@
+"""Faults of a few lines, each with a twin that does what the advice says and is free of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.findings.cases import HISTORY, ONE_BY_ONE, POLLING, SAME, SEARCH
+from tests.findings.pairs import measured, skip_without_packages
+
+QUERY = """\
+import sqlite3
+conn = sqlite3.connect(":memory:")
+conn.execute("CREATE TABLE customer (id INTEGER PRIMARY KEY, name TEXT)")
+conn.execute("CREATE TABLE bill (customer INTEGER, total REAL)")
+conn.executemany("INSERT INTO customer VALUES (?, ?)", ((n, f"c{n}") for n in range(5000)))
+conn.executemany("INSERT INTO bill VALUES (?, ?)", ((n % 5000, n / 9) for n in range(120_000)))
+def name_of(number):
+    return conn.execute("SELECT name FROM customer WHERE id = ?", (number,)).fetchone()[0]
+def main():
+    totals = {}
+    for number, total in conn.execute("SELECT customer, total FROM bill").fetchall():
+        name = name_of(number)
+        totals[name] = totals.get(name, 0.0) + total
+    print(len(totals))
+main()
+"""
+DISK = """\
+import os
+def append(records):
+    with open("journal", "w") as file:
+        for record in records:
+            file.write(record)
+            file.flush()
+            os.fsync(file.fileno())
+append([f"entry {n}\\n" for n in range(600)])
+"""
+RAISED = """\
+def lookup(table, key):
+    if key not in table:
+        raise KeyError(f"no {key}")
+    return table[key]
+def tally(table, count):
+    hits = 0
+    for n in range(count):
+        try:
+            hits += lookup(table, n)
+        except KeyError:
+            hits -= 1
+    return hits
+print(tally({n: 1 for n in range(0, 900_000, 50)}, 900_000))
+"""
+CELLS = """\
+import pandas as pd
+def settle(frame):
+    for index in frame.index:
+        frame.loc[index, "net"] = frame.loc[index, "gross"] * 0.8
+frame = pd.DataFrame({"gross": [n / 7 for n in range(6000)], "net": 0.0})
+settle(frame)
+print(round(frame["net"].sum(), 3))
+"""
+JOBS = """\
+from concurrent.futures import ProcessPoolExecutor
+def square(number):
+    return number * number % 97
+def main():
+    with ProcessPoolExecutor(2) as pool:
+        print(sum(pool.map(square, range(4000))))
+if __name__ == "__main__":
+    main()
+"""
+ROUND_TRIP = """\
+import json
+def snapshot(state):
+    return json.loads(json.dumps(state))
+def main():
+    state = {f"u{n}": {"hp": 90, "at": [n, n + 1]} for n in range(400)}
+    for n in range(600):
+        state = snapshot(state)
+        state[f"u{n % 400}"]["hp"] -= 1
+    print(sum(one["hp"] for one in state.values()))
+main()
+"""
+LIST = """\
+def flatten(groups):
+    result = []
+    for group in groups:
+        for item in group:
+            result = result + [item * 2]
+    return result
+print(sum(flatten([range(n, n + 20) for n in range(900)])))
+"""
+ARRAY = """\
+import numpy as np
+def sample(count):
+    kept = np.array([])
+    for n in range(count):
+        kept = np.append(kept, n / 7)
+    return kept
+print(round(sample(60_000).mean(), 3))
+"""
+TEXT = """\
+class Page:
+    def __init__(self):
+        self.out = ""
+    def add(self, text):
+        self.out = self.out + "<p>" + text + "</p>"
+    def text(self):
+        return self.out
+page = Page()
+for n in range(8000):
+    page.add(f"row {n} of a table, with some words")
+print(len(page.text()))
+"""
+KEYED = """\
+class Settings:
+    def __init__(self, sections):
+        self.sections = sections
+    def section(self, name):
+        for section in self.sections:
+            if section["name"] == name:
+                return section
+        return None
+settings = Settings([{"name": f"s{n}", "limit": n} for n in range(600)])
+print(sum(settings.section(f"s{n * 7 % 600}")["limit"] for n in range(60_000)))
+"""
+READ = """\
+import json
+with open("rates.json", "w") as file:
+    json.dump({f"cur{n}": 1 + n / 100 for n in range(3000)}, file)
+RATES = "rates.json"
+def rate(currency):
+    with open(RATES) as file:
+        return json.load(file)[currency]
+print(round(sum(n * rate(f"cur{n % 300}") for n in range(500)), 2))
+"""
+CONNECTED = """\
+import sqlite3
+FILE = "kv.db"
+def build():
+    conn = sqlite3.connect(FILE)
+    conn.execute("CREATE TABLE kv (k INTEGER PRIMARY KEY, v INTEGER)")
+    conn.executemany("INSERT INTO kv VALUES (?, ?)", ((n, n * 3) for n in range(2000)))
+    conn.commit()
+def value(key):
+    conn = sqlite3.connect(FILE)
+    (value,) = conn.execute("SELECT v FROM kv WHERE k = ?", (key,)).fetchone()
+    conn.close()
+    return value
+build()
+print(sum(value(n % 2000) for n in range(4000)))
+"""
+PROPERTY = """\
+class Cart:
+    def __init__(self, prices):
+        self.prices = prices
+    @property
+    def total(self):
+        return sum(price for price in self.prices)
+def shares(cart):
+    return [price / cart.total for price in cart.prices]
+print(round(sum(shares(Cart([n % 17 + 1 for n in range(5000)]))), 6))
+"""
+SPUN = """\
+import threading, time
+def work(box):
+    for n in range(5):
+        time.sleep(0.25)
+        box.append(n)
+def collect(box):
+    total = 0
+    for _ in range(5):
+        while not box:
+            pass
+        total += box.pop()
+    return total
+box = []
+thread = threading.Thread(target=work, args=(box,))
+thread.start()
+print(collect(box))
+"""
+OPTIMIZER = """\
+import torch
+def fit(model, xs, ys):
+    for x, y in zip(xs, ys):
+        optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+        loss = torch.nn.functional.mse_loss(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+torch.manual_seed(0)
+torch.set_num_threads(1)
+model = torch.nn.Sequential(*(torch.nn.Linear(8, 8) for _ in range(24)))
+fit(model, torch.randn(300, 4, 8), torch.randn(300, 4, 8))
+"""
+
+CASES = {
+    "query": (f"{ONE_BY_ONE}: a query per row", 8, QUERY, {
+        '''    for number, total in conn.execute("SELECT customer, total FROM bill").fetchall():
+        name = name_of(number)
+''': '''    for name, total in conn.execute(
+        "SELECT name, total FROM bill JOIN customer ON customer.id = bill.customer"
+    ):
+''', "120_000": "900_000"}),
+    "disk": (f"{ONE_BY_ONE}: stored one by one", 7, DISK, {
+        '''            file.flush()
+            os.fsync(file.fileno())
+''': '''        file.flush()
+        os.fsync(file.fileno())
+''', "range(600)": "range(1_000_000)"}),
+    "raised": (f"{ONE_BY_ONE}: an exception per item", 3, RAISED, {
+        '        raise KeyError(f"no {key}")\n': "        return -1\n"}),
+    "cells": (f"{ONE_BY_ONE}: a cell at a time", 4, CELLS, {
+        '''    for index in frame.index:
+        frame.loc[index, "net"] = frame.loc[index, "gross"] * 0.8
+''': '''    for _ in range(300):
+        frame["net"] = frame["gross"] * 0.8
+'''}),
+    "jobs": (f"{ONE_BY_ONE}: a job per item", 6, JOBS, {
+        "range(4000)": "range(2_000_000), chunksize=100_000"}),
+    "round_trip": (f"{ONE_BY_ONE}: deep copies", 3, ROUND_TRIP, {
+        "json.loads(json.dumps(state))":
+            '{name: {"hp": one["hp"], "at": one["at"]} for name, one in state.items()}'}),
+    "list": (HISTORY, 5, LIST, {
+        "result = result + [item * 2]": "result.append(item * 2)", "range(900)": "range(90_000)"}),
+    "array": (HISTORY, 5, ARRAY, {
+        "np.array([])": "[]", "kept = np.append(kept, n / 7)": "kept.append(n / 7)",
+        "return kept": "return np.array(kept)", "60_000": "2_000_000"}),
+    "text": (HISTORY, 5, TEXT, {
+        'self.out = ""': "self.out = []",
+        'self.out = self.out + "<p>" + text + "</p>"': 'self.out.append(f"<p>{text}</p>")',
+        "return self.out": 'return "".join(self.out)', "8000": "500_000"}),
+    "keyed": (f"{SEARCH}: by key", 6, KEYED, {
+        "self.sections = sections": 'self.sections = {one["name"]: one for one in sections}',
+        '''        for section in self.sections:
+            if section["name"] == name:
+                return section
+        return None
+''': "        return self.sections.get(name)\n", "60_000": "600_000"}),
+    "few_keys": (f"{SEARCH}: by key", 6, KEYED, {
+        "range(600)": "range(4)", "% 600": "% 4", "60_000": "600_000"}),
+    "read": (f"{SAME}: same file read", 6, READ, {
+        '''def rate(currency):
+    with open(RATES) as file:
+        return json.load(file)[currency]
+''': '''with open(RATES) as file:
+    rates = json.load(file)
+def rate(currency):
+    return rates[currency]
+''', "range(500)": "range(500_000)"}),
+    "connected": (f"{SAME}: connected again", 9, CONNECTED, {
+        '''    conn = sqlite3.connect(FILE)
+    (value''': "    (value", "    conn.close()\n": "",
+        "build()\n": "build()\nconn = sqlite3.connect(FILE)\n", "range(4000)": "range(200_000)"}),
+    "property": (f"{SAME}: in each iteration", 8, PROPERTY, {
+        "    return [price / cart.total": "    total = cart.total\n    return [price / total",
+        "range(5000)": "range(2_000_000)"}),
+    "changes": (f"{SAME}: in each iteration", 8, PROPERTY, {
+        '''    return [price / cart.total for price in cart.prices]
+''': '''    found = []
+    for n, price in enumerate(cart.prices):
+        found.append(price / cart.total)
+        cart.prices[n] = price
+    return found
+'''}),
+    "spun": (POLLING, 9, SPUN, {
+        "        while not box:\n            pass\n        total += box.pop()\n":
+            "        total += box.get()\n",
+        "box = []": "import queue\nbox = queue.Queue()", "box.append": "box.put"}),
+    "optimizer": (f"{SAME}: optimizer made again", 4, OPTIMIZER, {
+        "        optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)\n": "",
+        "    for x, y in zip": "    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)\n"
+        "    for x, y in zip", "300": "600"}),
+}  # fmt: skip
+"""Kind, line, program, and what its twin has in place of parts of it."""
+
+QUICK = {"list", "property", "keyed"}
+
+
+def found(folder, text):
+    pytest.importorskip("taupy._native.engine", reason="the compiled engine is not built")
+    folder.mkdir()
+    program = folder / "program.py"
+    program.write_text(text)
+    skip_without_packages(program)
+    return measured(folder, "program.py").judgement.findings
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=() if name in QUICK else pytest.mark.slow) for name in CASES]
+)
+def test_a_fault_is_named_with_its_line_and_its_twin_is_free_of_it(name, tmp_path):
+    kind, line, text, mended = CASES[name]
+    twin = text
+    for before, after in mended.items():
+        assert before in twin
+        twin = twin.replace(before, after)
+    faults = {finding.kind: finding for finding in found(tmp_path / "before", text)}
+    assert kind in faults, faults
+    assert f"(program.py:{line})" in faults[kind].sentence
+    assert faults[kind].attempt
+    assert kind not in {finding.kind for finding in found(tmp_path / "after", twin)}
