@@ -105,7 +105,8 @@ class Delivery:
         database: the database with the trial.
         push_to: the store to which the trial is pushed, "" for none.
         lacks_gpu: `--gpu` was given, and nothing was recorded on a GPU.
-        waits: the database is locked; the run stays in its folder, `rescue`, for the watch.
+        waits: the database is locked, or may not grow as far as it has to; the run stays in its
+            folder, `rescue`, for the watch.
 
     With a trial but no profile, the trial waited for processes that have left no further data.
     """
@@ -297,8 +298,9 @@ def _deliver(run: _Run, rescue: bool, unclash: bool) -> Delivery:
     try:
         trial_id, name, joined = _stored_in_time(run, profile, facts, unclash)
     except (DatabaseError, OSError) as problem:
-        is_locked = isinstance(problem, sqlite.Busy)
-        if is_locked and not run.running and _has_watch(run.folder):
+        # The watch need not have the program's limits; its own stay what they are.
+        can_wait = isinstance(problem, (sqlite.Busy, sqlite.Limited) if rescue else sqlite.Busy)
+        if can_wait and not run.running and _has_watch(run.folder):
             kept_in = Path(run.folder.path)
             return Delivery(None, kept_in, 0, str(problem), profile, waits=True)
         kept = _rescue(run, facts) if rescue and not run.running else None

@@ -13,6 +13,7 @@ Options end at the script; the rest belongs to the program. taupy's own output g
 from __future__ import annotations
 
 import argparse
+import errno
 import os
 import select
 import stat
@@ -28,7 +29,7 @@ from taupy.commands.run_plan import Plan, merge_into
 from taupy.errors import NOTICES, DatabaseError, TaupyError, UsageError
 from taupy.instrument import launchers
 from taupy.network import layers
-from taupy.state import rights
+from taupy.state import limits, rights
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -72,9 +73,11 @@ def run(args: argparse.Namespace) -> int:
     try:
         folder, refused = _run_folder(settings, _if_unwatched(wants_watch, settings))
     except OSError as problem:
-        lack = (
-            f"cannot create a folder for the running profile ({problem}); "
-            "set TAUPY_STATE_DIR to a writable folder"
+        limit = limits.file_limit() if problem.errno == errno.EFBIG else ""
+        lack = "cannot create a folder for the running profile" + (
+            f": {limit}, and its profile takes more"
+            if limit
+            else f" ({problem}); set TAUPY_STATE_DIR to a writable folder"
         )
         if wants_to_join:
             raise TaupyError(lack) from None

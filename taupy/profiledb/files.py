@@ -19,7 +19,8 @@ from taupy.profiledb import migrations, schema_check
 from taupy.profiledb.schema import APPLICATION_ID
 from taupy.state import sqlite
 from taupy.state.folder import kind
-from taupy.state.sqlite import Busy
+from taupy.state.limits import file_limit
+from taupy.state.sqlite import Busy, Limited
 
 PATIENCE_S = 28.0
 """Total time that a transaction waits for other processes' locks."""
@@ -57,6 +58,8 @@ def refusing(path: str) -> Iterator[None]:
             raise KeyboardInterrupt from None
         if code.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
             raise Busy(f"{path} {sqlite.LOCKED}") from error
+        if code.startswith(_NOT_WRITTEN) and (limit := file_limit()):
+            raise Limited(f"{path} cannot be written: {limit}") from error
         raise DatabaseError(f"{path} {_reason(code, error)}") from error
     except UnicodeDecodeError as error:  # SQLite's own message can contain invalid UTF-8
         raise DatabaseError(f"{path} {DAMAGED}") from error
@@ -260,6 +263,8 @@ DAMAGED = (
     "is damaged (cut short or overwritten); move it away, or save what is left with: "
     "sqlite3 FILE .recover"
 )
+
+_NOT_WRITTEN = ("SQLITE_IOERR_WRITE", "SQLITE_IOERR_TRUNCATE", "SQLITE_IOERR_SHMSIZE")
 
 _REASONS = (
     ("SQLITE_CORRUPT", DAMAGED),

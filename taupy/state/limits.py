@@ -1,6 +1,6 @@
 """How large taupy's own files may be. What is larger was not written by taupy.
 
-Runs inside the measured process, too: nothing is imported.
+Runs inside the measured process, too: nothing is imported at first.
 """
 
 RECORD_BYTES = 16 << 20
@@ -19,3 +19,15 @@ NESTING = 16
 
 CHUNKS = 512
 """Of a part (CHUNKS_AT_MOST in `_native/part.h`)."""
+
+
+def file_limit() -> str:
+    """How large the kernel lets this process make a file, as text; "" if there is no limit."""
+    import resource
+
+    from taupy.units import size
+
+    soft, _ = resource.getrlimit(resource.RLIMIT_FSIZE)
+    if soft == resource.RLIM_INFINITY:
+        return ""
+    return f"this process may write files of {size(soft)} at most (RLIMIT_FSIZE, `ulimit -f`)"

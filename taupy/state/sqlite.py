@@ -69,6 +69,10 @@ class Busy(DatabaseError):
     """Another process writes to the database."""
 
 
+class Limited(DatabaseError):
+    """This process may not make the database as large as it has to be; another one may."""
+
+
 def trust_folders() -> None:
     """From now on, this process uses a journal or log in a folder where others can write."""
     global _trusts_folders

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 import resource
+import shlex
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
 from taupy.instrument import launch
+from taupy.units import size
 from tests import preloads
 
 ROUTINES = 20_000
@@ -83,6 +86,48 @@ def test_it_is_stored_whole_whatever_way_the_program_ends(full, native, end):
     else:
         assert done.returncode == 3
         assert (defined(full), state(full)) == (ROUTINES, "complete")
+
+
+@pytest.mark.parametrize("kibibytes", [100, 300])
+def test_where_files_may_not_be_large_the_limit_is_named_and_the_watch_stores(
+    runs, native, kibibytes
+):
+    """The program has limited itself and its storer; the watch has no limit."""
+    done = runs.run(
+        "import resource, time\n"
+        f"resource.setrlimit(resource.RLIMIT_FSIZE, ({kibibytes << 10},) * 2)\n"
+        "def define(first, last):\n"
+        "    for n in range(first, last):\n"
+        '        exec(compile(f"def f{n}(): pass\\nf{n}()", "prog.py", "exec"), {})\n'
+        "define(0, 3000)\ntime.sleep(0.3)\n"
+    )
+    assert done.returncode == 0, done.stderr
+    lines = [line for line in done.stderr.splitlines() if "RLIMIT_FSIZE" in line]
+    assert len(lines) == 1, done.stderr
+    assert f"may write files of {size(kibibytes << 10)} at most" in lines[0], lines
+    assert "the run waits in " in lines[0]
+    for folder in runs.state.glob("run-*"):
+        while folder.exists():  # the watch, of itself
+            time.sleep(0.05)
+    assert (defined(runs), state(runs)) == (3000, "complete")
+    assert not [*runs.folder.glob("*.taupy-run")]
+
+
+def test_a_program_whose_files_may_not_be_large_runs_and_the_limit_is_named(runs, native):
+    (runs.folder / "prog.py").write_text("print('ok')\n")
+    command = shlex.join(
+        [sys.executable, "-m", "taupy", "run", "--db", str(runs.database), "prog.py"]
+    )
+    done = subprocess.run(
+        ["bash", "-c", f"ulimit -f 300; exec {command}"],
+        cwd=runs.folder,
+        env=runs.environ(),
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode, done.stdout) == (0, "ok\n"), done.stderr
+    assert f"files of {size(300 << 10)} at most (RLIMIT_FSIZE, `ulimit -f`)" in done.stderr
+    assert "TAUPY_STATE_DIR" not in done.stderr
 
 
 @pytest.mark.slow
