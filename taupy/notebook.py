@@ -253,6 +253,7 @@ class Trial(api.Trial):
         kernel: str | None = None,
         activity: bool = False,
         critical_path: bool = False,
+        step: int | None = None,
         limit: int | None = None,
     ) -> pd.DataFrame:
         """What ran on the GPUs, GPU by GPU, by decreasing time.
@@ -271,13 +272,14 @@ class Trial(api.Trial):
             activity: one row per GPU: kernel_ns, copy_ns, busy_ns, overlap_ns, gaps and others.
             critical_path: what the length of the last step consists of: step, kind, path_ns,
                 path_percent, bound_ns, place.
+            step: of that one instead: the last 8 are kept.
             limit: rows for each GPU; the rest is summed. None for all.
 
         Raises:
             taupy.errors.UsageError: there is no such dimension, or the trial has no steps or trace;
-                no kernel has the name.
+                no kernel has the name; there is no path of that step.
         """
-        options = kernels.Options(by, kernel, activity, critical_path, limit)
+        options = kernels.Options(by, kernel, activity, critical_path, step, limit)
         return self._answer(kernels.views, options)
 
     def kernel(self, name: str) -> pd.DataFrame:

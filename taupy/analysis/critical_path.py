@@ -31,7 +31,7 @@ from typing import NamedTuple
 
 from taupy.model.gpu_path import EARLIER, UNEXPLAINED, Kind, Part, Path
 
-_LATENCY_NS = 5_000
+LAUNCH_NS = 5_000
 """A launch takes no less on any GPU of today, unless one of the step did."""
 
 _SHORT_NS = 10_000
@@ -128,7 +128,7 @@ class _Replay:
             if work.is_earlier and work.end > program.begin:
                 self.early[work.stream].append(work)
         late = (program.works[at].begin - call.begin for call in program.calls for at in call.works)
-        self.floor = min([_LATENCY_NS, *(ns for ns in late if ns > 0)])
+        self.floor = min([LAUNCH_NS, *(ns for ns in late if ns > 0)])
 
     def path(self, step: str) -> Path:
         program = self.program
@@ -261,8 +261,9 @@ class _Replay:
         if len(self.program.threads) > 1:
             by_place.update(self._of_other_threads(intervals))
         parts = []
+        all_loose = loose.total()
         for (kind, place), ns in on_path.items():
-            bound = by_place[place] + loose.total() - loose[place]
+            bound = by_place[place] + all_loose - loose[place]
             if place in ordering:
                 bound = max(bound, measured - self._least(place))
             if ns or place in ordering:

@@ -28,9 +28,10 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from itertools import repeat
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from taupy.analysis.critical_path import Call, Program, Work, critical_path
+from taupy.analysis.critical_path import LAUNCH_NS, Call, Program, Work, critical_path
 from taupy.catalog import gpu_calls
 from taupy.model.gpu import Activity
 from taupy.model.gpu_path import Kind, Path
@@ -53,8 +54,11 @@ LATENCY_NS = 50_000
 LONG_NS = 1_000_000
 """A launch that takes longer loads code, or waits for room in the queue."""
 
+STEPS = 8
+"""Steps whose critical paths are looked for, the last ones."""
+
 MOST_WORKS = 20_000
-"""Works of the longest step whose critical path is looked for."""
+"""Of these steps together, beyond the last one: a path takes some 40 us for each work."""
 
 _NONE = -1
 _COMPUTE, _COMMUNICATION, _COPY = range(3)
@@ -63,13 +67,22 @@ _PLACE = 200
 _NEVER = 1 << 62
 
 
+T = TypeVar("T", int, "Column")
+
+
+def of_operator(id: T) -> T:
+    """What stands for a correlation, where a work names the operator that launched it and not the
+    call: when it was launched is known by the operator's begin and end only."""
+    return -2 - id
+
+
 @dataclass
 class HostSlices:
     """What a host thread did: slices in order of their start, the longest first if equal.
 
     Attributes:
         row: of the thread's tree.
-        correlation: of calls that launch work, else -1.
+        correlation: of calls that launch work; of operators, see `of_operator`; else -1.
         calls_only: whether the times of routines between calls are not known.
     """
 
@@ -112,6 +125,7 @@ def note(
     profile: Profile,
     slices: Mapping[Thread, HostSlices] | None = None,
     pageable: Mapping[int, set[int]] | None = None,
+    calls: Mapping[Thread, Sequence[int]] | None = None,
 ) -> None:
     """Add the times of each GPU to the metadata of its node, where all its work has times.
 
@@ -119,6 +133,7 @@ def note(
         slices: of host threads; of others, single activities are taken.
         pageable: node -> correlations of copies from or to pageable memory, which their names do
             not tell.
+        calls: of streams, the correlation of each activity; else that of the activity itself.
     """
     nodes = {measured.thread.node for measured in profile.threads if measured.launches}
     for node in sorted(nodes):
@@ -128,7 +143,7 @@ def note(
         work = {
             context: of_device
             for context in sorted({stream.thread.context for stream in streams})
-            if (of_device := _work(profile, streams, context, slow)) is not None
+            if (of_device := _work(profile, streams, context, slow, calls or {})) is not None
         }
         if not work:
             continue
@@ -136,9 +151,9 @@ def note(
         hosts = [_host(profile, measured, slices or {}) for measured in others]
         of_node = _Node([host for host in hosts if len(host.slices.begin)], work)
         facts = profile.node_metadata.setdefault(node, {})
-        window = _last_step(threads)
+        steps = _last_steps(threads)
         for context in work:
-            time = replace(of_node.time(context), path=of_node.path(context, window))
+            time = replace(of_node.time(context), paths=tuple(of_node.paths(context, steps)))
             facts[f"{TIME}{context}"] = time.text()
 
 
@@ -148,17 +163,18 @@ class _Window(NamedTuple):
     end: int
 
 
-def _last_step(threads: Sequence[ThreadProfile]) -> _Window | None:
-    """The last step of a training, else of validation."""
+def _last_steps(threads: Sequence[ThreadProfile]) -> list[_Window]:
+    """Steps of the training, else of validation, from the last one back."""
     for kind in ("training", "validation"):
         for steps in (of_kind for measured in threads for of_kind in measured.steps):
             rows = [row for row, count in enumerate(steps.count) if count == 1]
             if steps.kind == kind and rows:
-                row = rows[-1]
-                begin = steps.start_ns[row]
-                name = f"step {steps.number[row]}"
-                return _Window(name, begin, begin + steps.time_ns[row])
-    return None
+                return [
+                    _Window(f"step {steps.number[row]}", steps.start_ns[row],
+                            steps.start_ns[row] + steps.time_ns[row])
+                    for row in reversed(rows)
+                ]  # fmt: skip
+    return []
 
 
 def _is_stream(measured: ThreadProfile) -> bool:
@@ -197,7 +213,11 @@ class _Work:
 
 
 def _work(
-    profile: Profile, threads: Sequence[ThreadProfile], context: int, pageable: set[int]
+    profile: Profile,
+    threads: Sequence[ThreadProfile],
+    context: int,
+    pageable: set[int],
+    calls: Mapping[Thread, Sequence[int]],
 ) -> _Work | None:
     """The works of a device; None if some have no times."""
     import numpy as np
@@ -214,11 +234,14 @@ def _work(
         timed += sum(launch.count - launch.untimed for launch in measured.launches)
         kinds = _Kinds(profile.timers, measured, names)
         stream, slow = measured.thread.thread, bool(pageable)
-        for row, kind, begin, end, correlation, *_ in _readable(measured):
+        activities = _readable(measured)
+        for (row, kind, begin, end, correlation, *_), call in zip(
+            activities, calls.get(measured.thread, repeat(_NONE)), strict=False
+        ):
             if kind not in ("kernel", "copy", "memset") or end < begin or not end:
                 continue
             of_row = kinds.of(row, kind)
-            number = _NONE if correlation is None else correlation
+            number = call if correlation is None else correlation
             is_slow = of_row.pageable or (slow and kind == "copy" and number in pageable)
             add_begin(begin)
             add_end(end)
@@ -620,11 +643,12 @@ class _Node:
         """Correlations, ascending, with their calls; of equal ones the last is the innermost."""
         import numpy as np
 
+        is_by_call = all(bool((work.correlation >= _NONE).all()) for work in self.work.values())
         columns: list[list[Column]] = [[] for _ in range(5)]
         for number, host in enumerate(self.hosts):
             slices = host.slices
             correlation = np.frombuffer(slices.correlation, dtype=np.int64)
-            chosen = np.flatnonzero(correlation != _NONE)
+            chosen = np.flatnonzero(correlation > _NONE if is_by_call else correlation != _NONE)
             columns[0].append(correlation[chosen])
             columns[1].append(np.full(len(chosen), number, dtype=np.int64))
             for at, column in enumerate((slices.begin, slices.end, slices.row), 2):
@@ -634,9 +658,12 @@ class _Node:
         correlations, *calls = (column[order] for column in joined)
         return correlations, _Calls(*calls)
 
-    def _launches(self, correlation: Column) -> _Calls:
+    def _launches(self, work: _Work, chosen: Any) -> _Calls:
+        """The calls that launched these works. Where only the operator is known, the host is in it
+        for as long as it can be, and launches in no time."""
         import numpy as np
 
+        correlation = work.correlation[chosen]
         correlations, calls = self._called
         if not len(correlations):
             none = np.full(len(correlation), _NONE, dtype=np.int64)
@@ -644,7 +671,15 @@ class _Node:
         at = correlations.searchsorted(correlation, "right") - 1
         launches = calls.of(at)
         is_found = (at >= 0) & (correlations[at] == correlation) & (correlation != _NONE)
-        return launches._replace(host=np.where(is_found, launches.host, _NONE))
+        is_operator = correlation < _NONE
+        last = np.minimum(launches.end, work.begin[chosen] - LAUNCH_NS)
+        last = np.maximum(launches.begin, last)
+        return _Calls(
+            np.where(is_found, launches.host, _NONE),
+            np.where(is_operator, last, launches.begin),
+            np.where(is_operator, last, launches.end),
+            launches.row,
+        )
 
     def _find_blocking(self) -> None:
         """Find calls that returned after their copy from or to pageable memory: the host waited."""
@@ -653,7 +688,7 @@ class _Node:
         blocking: dict[int, list[tuple[int, int]]] = {}
         for work in self.work.values():
             slow = np.flatnonzero(work.pageable)
-            calls = self._launches(work.correlation[slow])
+            calls = self._launches(work, slow)
             rows = zip(*(column.tolist() for column in (*calls[:3], work.end[slow])), strict=True)
             for host, begin, end, until in rows:
                 if host != _NONE and end >= until:
@@ -681,31 +716,38 @@ class _Node:
         )
         return GpuTime(computing, kernels - computing, busy - kernels, idle, how, gaps=gaps)
 
-    def path(self, context: int, window: _Window | None) -> Path | None:
-        """The critical path of a step; of the whole time, if there is no step that launched
-        anything. None if it has too many calls, or nothing is known of any, or takes no time."""
-        import numpy as np
-
+    def paths(self, context: int, steps: Sequence[_Window]) -> Iterator[Path]:
+        """The critical paths of the last steps that launched anything, the last one first; of the
+        whole time, if there is no step. None of it if nothing is known of any call."""
         work = self.work[context]
-        calls = self._launches(work.correlation)
+        calls = self._launches(work, slice(None))
         has_launch = calls.host != _NONE
         if not has_launch.any():
-            return None
-        name, begin, end = window or ("", 0, 0)
-        if not (has_launch & (calls.begin >= begin) & (calls.begin < end)).any():
-            name, begin, end = (
-                "",
-                int(calls.begin[has_launch].min()),
-                int(calls.end[has_launch].max()),
-            )
+            return
+        found = works = 0
+        for step in steps:
+            launched = has_launch & (calls.begin >= step.begin) & (calls.begin < step.end)
+            works += int(launched.sum())
+            if found and (works > MOST_WORKS or found == STEPS):
+                break
+            if launched.any():
+                found += 1
+                yield from self._path(work, calls, step, launched)
+        if not found:
+            begin, end = int(calls.begin[has_launch].min()), int(calls.end[has_launch].max())
+            launched = has_launch & (calls.begin < end)
+            yield from self._path(work, calls, _Window("", begin, end), launched)
+
+    def _path(self, work: _Work, calls: _Calls, step: _Window, launched: Any) -> Iterator[Path]:
+        """None if it takes no time, or nothing is known of a thread that launched."""
+        import numpy as np
+
+        name, begin, end = step
         if begin == end:
-            return None
-        launched = has_launch & (calls.begin >= begin) & (calls.begin < end)
+            return
         earlier = ~launched & (work.begin < end) & (work.end > begin)
-        earlier &= ~has_launch | (calls.begin < begin)
+        earlier &= (calls.host == _NONE) | (calls.begin < begin)
         chosen = np.flatnonzero(launched | earlier)
-        if len(chosen) > MOST_WORKS:
-            return None
         works, of_call = self._works(work, calls, chosen, launched)
         by_span: dict[tuple[int, int, int], Call] = {}
         for (thread, since, until, row), own in of_call.items():
@@ -714,22 +756,22 @@ class _Node:
             by_span[thread, since, until] = Call(since, until, thread, place, tuple(own), is_slow)
         for thread, host in enumerate(self.hosts):
             for since, until, row in host.ordering_within(begin, end):
-                name, place = host.doings.name(row), host.doings.place(row)
+                call, place = host.doings.name(row), host.doings.place(row)
                 before = by_span.get((thread, since, until))
                 launched_by = () if before is None else before.works
                 by_span[thread, since, until] = Call(
                     since, until, thread, place, launched_by,
-                    gpu_calls.drains(name), gpu_calls.stream_waits(name),
+                    gpu_calls.drains(call), gpu_calls.stream_waits(call),
                 )  # fmt: skip
         ordered = sorted(by_span.values(), key=lambda call: (call.begin, call.end))
         pieces = [host.pieces_within(begin, end) for host in self.hosts]
         kept = [thread for thread, of_thread in enumerate(pieces) if of_thread]
         again = {thread: place for place, thread in enumerate(kept)}
         if any(call.thread not in again for call in ordered):
-            return None
+            return
         ordered = [call._replace(thread=again[call.thread]) for call in ordered]
         program = Program(begin, end, ordered, works, [pieces[thread] for thread in kept])
-        return critical_path(program, name)
+        yield critical_path(program, name)
 
     def _works(
         self, work: _Work, calls: _Calls, chosen: Column, launched: Any
@@ -764,11 +806,12 @@ class _Node:
         last = np.maximum.accumulate(np.where(is_last, np.arange(len(until)), 0))
         after = np.flatnonzero(work.begin[1:] > until[:-1]) + 1
         begin, end, before = until[after - 1], work.begin[after], last[after - 1]
-        calls = self._launches(work.correlation[after])
+        calls = self._launches(work, after)
         parts = _Parts()
 
         unseen = calls.host == _NONE
-        in_graph = ~unseen & (work.correlation[before] == work.correlation[after])
+        number = work.correlation[after]
+        in_graph = ~unseen & (work.correlation[before] == number) & (number > _NONE)
         short = ~unseen & ~in_graph & (calls.begin <= begin) & (end - begin < SHORT_NS)
         rest = np.flatnonzero(~unseen & ~in_graph & ~short)
         names = np.array([parts.label("launch not seen", name) for name in work.names], np.int64)
@@ -782,7 +825,7 @@ class _Node:
             self._add_launches(parts, cause, gaps, calls.of(gaps), (end - begin)[gaps])
 
         late = np.minimum(np.maximum(calls.begin, begin), end)
-        earlier = self._launches(work.correlation[before])
+        earlier = self._launches(work, before)
         gaps = rest[late[rest] > begin[rest]]
         self._add_host(parts, gaps, calls.host[gaps], earlier.host[gaps], begin[gaps], late[gaps])
         soon = np.minimum(np.maximum(late, calls.end + LATENCY_NS), end)
@@ -916,7 +959,7 @@ class _Node:
         launched = self._launched.get((context, stream))
         if launched is None:
             work = self.work[context]
-            calls = self._launches(work.correlation[work.stream == stream])
+            calls = self._launches(work, work.stream == stream)
             launched = sorted(calls.begin[calls.host != _NONE].tolist())
             self._launched[context, stream] = launched
         earlier = bisect_left(launched, begin) - 1

@@ -117,6 +117,7 @@ class Options(options.Asked):
     critical_path: bool = option(
         False, "of the last step: what its length consists of, and what less of it gains at most"
     )
+    step: int | None = option(None, "critical path of this step instead", metavar="N")
     limit: int | None = options.limit()
     whole: bool = options.whole("by step: every step")
 
@@ -124,6 +125,8 @@ class Options(options.Asked):
         super().__post_init__()
         self.check_ignored("activity", "by", "kernel")
         self.check_ignored("critical_path", "by", "kernel", "activity")
+        if self.step is not None and not self.critical_path:
+            raise UsageError("--step needs --critical-path")
 
 
 PAGES = (Options(), Options(activity=True))
@@ -158,7 +161,7 @@ def tables(
         busy = _busy(gpu_query.busy(db, trial, launches), db.trial(trial).source)
         return [busy.first(options.limit)]
     if options.critical_path:
-        return [view.first(options.limit) for view in _paths(db, trial)]
+        return [view.first(options.limit) for view in _paths(db, trial, options.step)]
     chosen = of_names(launches, trial, names) if names else launches
     rows = gpu_query.kernels(chosen, options.by)
     notes = list(launches.notes)
@@ -345,17 +348,27 @@ def _busy(rows: Sequence[BusyRow], source: str = "") -> View:
     return View("GPU ACTIVITY", _BUSY_COLUMNS, cells, notes)
 
 
-def _paths(db: ProfileDB, trial: int) -> list[View]:
+def _paths(db: ProfileDB, trial: int, step: int | None) -> list[View]:
     """The critical path of each GPU whose time is known.
+
+    Args:
+        step: of this step; None for the last one.
 
     Raises:
         Nothing: there is none.
+        UsageError: there is none of this step.
     """
     views = []
+    steps = []
     for (node, context), time in gpu_query.gpu_times(db, trial).items():
-        path = time.path
-        if path is None:
+        steps += [path.step for path in reversed(time.paths)]
+        if step is None:
+            paths = time.paths[:1]
+        else:
+            paths = tuple(path for path in time.paths if path.step == f"step {step}")
+        if not paths:
             continue
+        (path,) = paths
         cells: list[list[Cell]] = [
             [node, context, path.step, part.kind, part.ns,
              100 * part.ns / path.replayed_ns if path.replayed_ns else None,
@@ -366,6 +379,12 @@ def _paths(db: ProfileDB, trial: int) -> list[View]:
         title = f"CRITICAL PATH OF {what}, NODE {node}, CONTEXT {context}"
         notes = [CALLS_ONLY] if time.host == "calls" else []
         views.append(View(title, _PATH_COLUMNS, cells, [*_path_notes(path), *notes]))
+    if steps and not views:
+        known = ", ".join(dict.fromkeys(name or "the whole time" for name in steps))
+        raise UsageError(
+            f"trial {trial} has no critical path of step {step}: it has that of {known} "
+            "(docs/gpu.md says which are kept)"
+        )
     if not views:
         source = db.trial(trial).source
         raise Nothing(

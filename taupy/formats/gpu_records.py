@@ -79,7 +79,7 @@ class Stamps:
                 kind,
                 base + start,
                 base + end,
-                None if correlation == _NOT_KNOWN else correlation,
+                None if correlation < 0 else correlation,
                 None if moved == _NOT_KNOWN else moved,
             )
 

@@ -72,14 +72,12 @@ def written(path: Path) -> list[Any]:
     ]
 
 
-def read(value: Any) -> Path | None:
-    """From what was stored; None if it is none.
+def read(value: Any) -> Path:
+    """From what was stored.
 
     Raises:
         TypeError, ValueError: it is something else.
     """
-    if value is None:
-        return None
     step, measured, replayed, parts = value
     return Path(
         str(step), _ns(measured), _ns(replayed),

@@ -83,7 +83,7 @@ class GpuTime:
         idle: by cause, the longest first.
         host: how well the host's part is known: "slices" if its routines and operators have times,
             "calls" if only its calls of the GPU's API have, "" if nothing has.
-        path: the critical path of the last step, or of the whole time.
+        paths: the critical paths of the last steps, the last one first, or of the whole time.
         gaps: the longest ones.
     """
 
@@ -92,7 +92,7 @@ class GpuTime:
     copies_ns: int
     idle: tuple[Idle, ...] = ()
     host: str = ""
-    path: Path | None = None
+    paths: tuple[Path, ...] = ()
     gaps: tuple[Gap, ...] = ()
 
     @property
@@ -123,8 +123,8 @@ class GpuTime:
         parts = [[*_numbers(part), [list(place) for place in part.places]] for part in self.idle]
         whole = {"compute_ns": self.compute_ns, "communication_ns": self.communication_ns,
                  "copies_ns": self.copies_ns, "idle": parts, "host": self.host}  # fmt: skip
-        if self.path is not None:
-            whole["path"] = gpu_path.written(self.path)
+        if self.paths:
+            whole["paths"] = [*map(gpu_path.written, self.paths)]
         if self.gaps:
             whole["gaps"] = self.gaps
         return json.dumps(whole, ensure_ascii=False)
@@ -145,14 +145,14 @@ def parsed(text: str) -> GpuTime | None:
         )  # fmt: skip
         names = ("compute_ns", "communication_ns", "copies_ns")
         compute, communication, copies = (_ns(whole[name]) for name in names)
-        path = gpu_path.read(whole.get("path"))
+        paths = tuple(map(gpu_path.read, whole.get("paths", ())))
         gaps = tuple(
             Gap(_ns(at), _ns(ns),
                 tuple((_cause(cause), str(place), _ns(part)) for cause, place, part in parts))
             for at, ns, parts in whole.get("gaps", ())
         )  # fmt: skip
         host = str(whole.get("host", ""))
-        return GpuTime(compute, communication, copies, idle, host, path, gaps)
+        return GpuTime(compute, communication, copies, idle, host, paths, gaps)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
 

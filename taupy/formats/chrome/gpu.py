@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Protocol
 
+from taupy.analysis.gpu_idle import of_operator
 from taupy.catalog.occupancy import fitted
 from taupy.formats import limits
 from taupy.formats.chrome import values
@@ -90,6 +91,8 @@ class GpuSlices:
         self.span: tuple[int, int] | None = None
         self.notes: list[str] = []
         self.linked: set[int] = set()  # External ids that others refer to
+        self.calls: dict[Thread, Sequence[int]] = {}
+        """Of streams with work whose operator is known and its call is not: see `called`."""
 
     def __len__(self) -> int:
         return len(self._start)
@@ -177,7 +180,9 @@ class GpuSlices:
         timed = [span for span in zip(self._start, ends, strict=True) if span != (0, 0)]
         if timed:
             self.span = min(start for start, _ in timed), max(end for _, end in timed)
-        codes = array("q", [self._launcher(at, host) for at in range(len(self))])
+        calls = self._correlation[:]
+        codes = array("q", [self._launcher(at, host, calls) for at in range(len(self))])
+        by_operator = calls != self._correlation
         if host.is_shared:
             self._tell_processes_apart(codes, host)
         lost = sum(1 for code in codes if code == NOWHERE)
@@ -193,10 +198,10 @@ class GpuSlices:
         streams = self._streams(codes, host, home, header.base_ns or 0)
         capability = {device: header.compute_capability(device) for device in home}
         places: dict[tuple[int, int, int], tuple[StreamRecords, int]] = {}
-        columns = zip(self._stream, self._start, self._duration, self._work, self._correlation,
+        columns = zip(self._stream, self._start, self._duration, self._work, calls,
                       self._bytes, codes, strict=True)  # fmt: skip
         has_inputs = host.has_inputs
-        for stream, start, duration, work, correlation, moved, code in columns:
+        for stream, start, duration, work, call, moved, code in columns:
             key = (stream, code, work)
             target = places.get(key)
             if target is None:
@@ -207,20 +212,30 @@ class GpuSlices:
                 place = records.place(code, launched._replace(configuration=fits))
                 target = places[key] = records, place
             records, place = target
-            records.add(place, start, start + duration, correlation, moved)
+            records.add(place, start, start + duration, call, moved)
             if has_inputs and code >= 0:
-                host.ran(code, correlation, duration)
+                host.ran(code, call, duration)
+        if by_operator:
+            self.calls = {of.thread: of.stamps.correlation for of in streams.values()}
         return stream_threads(timers, list(streams.values()), host.owner, self.notes)
 
-    def _launcher(self, at: int, host: Host) -> int:
-        """The call that launched a slice: by correlation, operator or arrow."""
+    def _launcher(self, at: int, host: Host, calls: array[int]) -> int:
+        """The call that launched a slice: by correlation, operator or arrow.
+
+        Args:
+            calls: number of the call of each slice; set, if its operator is known instead.
+        """
         code = NOWHERE
         if self._correlation[at] != _NONE:
             code = self._called(self._correlation[at], host)
             if code == NOWHERE and len(host.codes.of_all(self._correlation[at])) > 1:
                 return NOWHERE  # `_tell_processes_apart` looks at them together
-        if code == NOWHERE and self._operator[at] != _NONE:
-            code = host.operators.get(self._operator[at], NOWHERE)
+        operator = self._operator[at]
+        if code == NOWHERE and operator not in (_NONE, self._correlation[at]):
+            # An External id that equals the correlation repeats it, and is no operator's.
+            code = host.operators.get(operator, NOWHERE)
+            if code != NOWHERE:
+                calls[at] = of_operator(operator)
         if code == NOWHERE and self._heads:
             arrow = self._heads.get((self._stream[at], self._start[at]))
             if arrow is not None:

@@ -10,7 +10,7 @@ from itertools import repeat
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from taupy.analysis.gpu_idle import HostSlices
+from taupy.analysis.gpu_idle import HostSlices, of_operator
 from taupy.formats import limits
 from taupy.formats.chrome.frames import StackFrames
 from taupy.formats.chrome.gpu import GpuSlices
@@ -268,6 +268,8 @@ class Host:
                         starts.note(process, link >> 1, start)
                 elif wanted and link >> 1 in wanted:
                     self._put(self.operators, link >> 1, base | code, key[0])
+                    if inputs is not None:
+                        inputs.call(start, process, of_operator(link >> 1))
             anything = True
         if launching:
             self._launching.add(key[0])
@@ -351,8 +353,10 @@ class Host:
         if kept is not None:
             kept.begin.frombytes((begins + self._base_ns).tobytes())
             kept.end.frombytes((ends + self._base_ns).tobytes())
-            links[(links < 0) | (links & 1 == 0)] = -1
-            kept.correlation.frombytes((links >> 1).tobytes())
+            numbers = links >> 1
+            is_operator = (links >= 0) & (links & 1 == 0)
+            numbers[is_operator] = of_operator(numbers[is_operator])
+            kept.correlation.frombytes(numbers.tobytes())
         is_timed = (begins != 0) | (ends != 0)
         if is_timed.any():
             first, last = int(begins[is_timed][0]), max(int(ends[is_timed].max()), 0)

@@ -369,7 +369,7 @@ class TraceReader:
             node_metadata=host.node_metadata(),
             devices=header.devices(self.gpu.used, self._device_names()),
         )
-        gpu_idle.note(profile, host.slices)
+        gpu_idle.note(profile, host.slices, calls=self.gpu.calls)
         return profile
 
     def _backward_timers(self) -> dict[int, int]:

@@ -8,6 +8,7 @@ import os
 import random
 from dataclasses import dataclass, field
 from pathlib import Path
+from time import process_time
 
 import pytest
 
@@ -178,12 +179,98 @@ def test_a_path_is_stored_as_it_is_and_its_short_parts_by_kind():
     again = read(written(path))
     assert again is not None and again.parts[:PARTS] == parts[:PARTS]
     assert again.of("host") == path.of("host")
-    time = GpuTime(1, 0, 0, path=again)
+    time = GpuTime(1, 0, 0, paths=(again,))
     assert parsed(time.text()) == time
     assert parsed(GpuTime(1, 0, 0).text()) == GpuTime(1, 0, 0)
     for damaged in ([], "x", ["", 1, 1, [["none", "x", 1, 1]]], ["", -1, 1, []]):
         with pytest.raises((TypeError, ValueError)):
             read(damaged)
+
+
+@pytest.mark.slow
+def test_twice_as_many_places_take_twice_as_long():
+    """Each place makes the host wait, so that each has a bound of its own."""
+    took = []
+    for count in (1_000, 8_000):
+        steps = [(f"op{number // 2}", *how) for number, how in
+                 enumerate([("launch", 7, 5_000, "kernel"), ("wait",)] * count)]  # fmt: skip
+        program = Machine().run(steps)
+        begin = process_time()
+        critical_path(program)
+        took.append(process_time() - begin)
+    assert took[1] < 20 * took[0]
+
+
+def trained(tmp_path, capsys, count=10):
+    """A database with a trace of steps of one operator each, which waits for its kernel."""
+    events = []
+    for step in range(count):
+        at = step * 100 * US
+        number = 2 * step + 1
+        events += [
+            made.slice_("user_annotation", f"ProfilerStep#{step}", at, at + 90 * US),
+            made.slice_("cpu_op", "aten::mm", at + 5 * US, at + 20 * US),
+            made.slice_("cuda_runtime", "cudaLaunchKernel", at + 10 * US, at + 15 * US,
+                        correlation=number),
+            made.kernel("gemm", at + 20 * US, at + (30 + step) * US, number),
+            made.slice_("cuda_runtime", "cudaStreamSynchronize", at + 25 * US, at + 60 * US,
+                        correlation=number + 1),
+        ]  # fmt: skip
+    db = ["--db", str(tmp_path / "taupy.db")]
+    assert main(["import", str(made.written(tmp_path / "t.json", events)), *db]) == 0
+    capsys.readouterr()
+    return db
+
+
+def test_a_path_is_of_the_last_step_or_of_the_given_one(tmp_path, capsys):
+    db = trained(tmp_path, capsys)
+    for option, step in (([], 10), (["--step", "7"], 7)):
+        assert main(["kernels", "--critical-path", *option, *db]) == 0
+        assert f"CRITICAL PATH OF STEP {step}, NODE 0" in capsys.readouterr().out
+        assert main(["kernels", "--critical-path", "--csv", *option, *db]) == 0
+        rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+        kernel = next(row for row in rows if row["kind"] == "kernel")
+        assert (kernel["step"], int(kernel["path_ns"])) == (f"step {step}", (9 + step) * US)
+
+
+def test_a_step_without_a_path_is_refused_with_those_that_have_one(tmp_path, capsys):
+    db = trained(tmp_path, capsys)
+    assert main(["kernels", "--critical-path", "--step", "1", *db]) != 0
+    assert "it has that of step 3, step 4, step 5," in capsys.readouterr().err
+    assert main(["kernels", "--step", "3", *db]) != 0
+    assert "--step needs --critical-path" in capsys.readouterr().err
+
+
+def test_work_that_names_its_operator_alone_has_a_path(tmp_path):
+    """As the same trace with calls has, to the moment of the launch, which nobody knows."""
+    events = [
+        made.slice_("user_annotation", "ProfilerStep#3", 0, 200 * US),
+        made.slice_("cpu_op", "aten::mm", 10 * US, 40 * US, **{"External id": 1}),
+        made.kernel("gemm", 30 * US, 90 * US, operator=1),
+        made.kernel("gemm", 92 * US, 95 * US, operator=1),  # of the same operator: queued
+        made.slice_("cpu_op", "aten::add", 100 * US, 160 * US, **{"External id": 2}),
+        made.kernel("add", 150 * US, 170 * US, operator=2),
+    ]
+    (time,) = gpu_times(made.written(tmp_path / "t.json", events)).values()
+    assert {part.cause: (part.ns // US, part.places[0][0]) for part in time.idle} == {
+        "host": (50, "aten::add"), "launch latency": (5, "aten::add"),
+        "between kernels": (2, "aten::mm"),
+    }  # fmt: skip
+    (path,) = time.paths
+    assert (path.step, path.measured_ns) == ("step 4", path.replayed_ns)
+    of_host = {part.place: part.ns for part in path.parts if part.kind == "host"}
+    assert of_host["aten::add"] == 60 * US  # no call of the API says more
+
+
+def test_an_external_id_that_repeats_the_correlation_is_no_operator(tmp_path):
+    """As in traces of 2023, where a work whose call is missing would get any operator."""
+    events = [
+        made.slice_("cpu_op", "aten::mm", 10 * US, 40 * US, **{"External id": 5}),
+        made.kernel("gemm", 30 * US, 90 * US, 5, operator=5),
+        made.kernel("gemm", 95 * US, 99 * US, 6, operator=6),
+    ]
+    (time,) = gpu_times(made.written(tmp_path / "t.json", events)).values()
+    assert [part.cause for part in time.idle] == ["launch not seen"] and not time.paths
 
 
 @pytest.mark.skipif(not SHARED.exists(), reason="TAUPY_SHARED_DATA has no traces")
@@ -198,8 +285,9 @@ def test_a_path_is_stored_as_it_is_and_its_short_parts_by_kind():
 )
 def test_paths_of_public_traces(file, shares):
     (time,) = gpu_times(SHARED / f"{file}.json.gz").values()
-    path = time.path
-    assert path is not None and path.measured_ns == path.replayed_ns
+    (path,) = time.paths
+    assert path.measured_ns == path.replayed_ns
+    assert (path.step == "") == (file == "hta_alexnet")
     found = {kind: 100 * path.of(kind) / path.measured_ns for kind in KINDS}
     assert sum(found.values()) == pytest.approx(100)
     found["gpu"] = found["kernel"] + found["copy"]

@@ -50,6 +50,8 @@ TEXTS = {
 COMMANDS = {"routines": ["pprof", "--sort", "exclusive"]}
 """Commands that show more than their answers: those rows thread by thread, then sums."""
 SUBJECTS = {"kernel": {"name": "gemm"}}
+NEEDS = {("kernels", "step"): {"critical_path": True}}
+"""Options that an option needs."""
 """What is asked about, of answers that are about something."""
 WITHOUT = {"places": 4, "events": 4, "routines": 6, "candidates": 6}
 """The trial that lacks an answer, where that is not trial 2."""
@@ -180,7 +182,7 @@ def choices(name):
             continue  # programs get all rows
         texts = [TEXTS[name]] if setting.is_text else [1]
         for value in [True] if entry.default is False else setting.choices or texts:
-            yield ask(**subject, **{entry.name: value})
+            yield ask(**subject, **{entry.name: value}, **NEEDS.get((name, entry.name), {}))
 
 
 def keywords(options):
