@@ -77,12 +77,13 @@ class OwnLine:
     """The estimated time of a line in one group of threads.
 
     Attributes:
+        timer: the routine.
         error_ns: the standard error of `ns`.
         calls: what it mostly called, in few words; None: nothing in particular.
     """
 
     group: str
-    routine: str
+    timer: TimerRow
     path: str | None
     line: int
     ns: int
@@ -251,7 +252,7 @@ def _lines(db: ProfileDB, trial: int, groups: Sequence[GroupPlaces]) -> Iterator
                 timer = line.rows[0].timer
                 yield OwnLine(
                     "" if group == MAIN else titles.get(group, group),
-                    short(timer),
+                    timer,
                     lines.paths.get(timer.timer) or timer.file,
                     number,
                     line.time_ns,

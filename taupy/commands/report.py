@@ -4,6 +4,7 @@
     taupy report 12 -v                everything, with the evidence
     taupy report 12 --json            the same for programs, unrounded
     taupy report 12 -o report.html    a page: findings, flame graph, layers, memory, kernels
+    taupy report 12 -o page.html --library-source    with the text of library files, too
     taupy report 12 15 -o page.html   a page that compares two trials (or sets of repeated runs)
     taupy report 12 15 -o page.html --fail-on "time > +5%"
 
@@ -42,6 +43,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--no-source", action="store_true", help="leave the program's source text out of the page"
     )
     parser.add_argument(
+        "--library-source",
+        action="store_true",
+        help="put the text of library files into the page, read from this machine",
+    )
+    parser.add_argument(
         "-v", "--verbose", action="store_true", help="everything, not only what fits on a screen"
     )
     options.add_list_argument(
@@ -59,6 +65,8 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError(f"report takes one trial, or two to compare, not {len(trials)}")
     if args.fail_on and (len(trials) != 2 or args.output is None):
         raise UsageError("--fail-on is for a page of two trials: taupy report A B -o FILE.html")
+    if args.library_source and (len(trials) != 1 or args.output is None):
+        raise UsageError("--library-source is for a page of one trial: taupy report A -o FILE.html")
     if args.output is not None:
         return _write_page(args, trials)
     if len(trials) == 2:
@@ -106,7 +114,11 @@ def _contents(
     conditions = [gate.parse(text) for text in args.fail_on]
     if len(trials) == 1:
         with running.selected_trial(args, trials[0]) as (db, trial):
-            page = contents.of_trial(db, trial, progress, with_source=not args.no_source)
+            page = contents.of_trial(
+                *(db, trial, progress),
+                with_source=not args.no_source,
+                with_libraries=args.library_source,
+            )
             return page, 0
     with options.opened(args) as db:
         compared, code = versus.of_sides(db, trials[0], trials[1], conditions, progress)

@@ -30,6 +30,7 @@ from taupy.profiledb.values import values
 from taupy.report import front
 from taupy.report.forest import ALONE, DIMENSIONS, Aligned, Forest
 from taupy.report.heat import HeatMap
+from taupy.report.library_source import library_code
 from taupy.report.report import report
 from taupy.report.timeline import MOST, Timeline
 from taupy.units import duration, several
@@ -118,18 +119,24 @@ class Contents:
     roofline: Mapping[str, Any] | None = None
     heat: HeatMap = field(default_factory=HeatMap)
     overview: Mapping[str, Any] | None = None
-    source: Sequence[Mapping[str, Any]] = ()
+    source: list[dict[str, Any]] = field(default_factory=list)
     end: Sequence[str] = ()
     theme: str = ""
 
 
 def of_trial(
-    db: ProfileDB, trial: TrialRow, progress: Progress = SILENT, *, with_source: bool = True
+    db: ProfileDB,
+    trial: TrialRow,
+    progress: Progress = SILENT,
+    *,
+    with_source: bool = True,
+    with_libraries: bool = False,
 ) -> Contents:
     """The page of one trial.
 
     Args:
         with_source: with the text of the program's own files.
+        with_libraries: with that of library files on this machine.
     """
     contents = Contents(_title(trial), _subtitle(trial))
     progress.begin("building the page", len(ANSWERS) + 3, "parts")
@@ -137,6 +144,7 @@ def of_trial(
     code = own_code(db, trial.id, judged.places, with_text=with_source)
     own = {routine.file for routine in code.routines if routine.file}
     add_trees(db, trial, contents.forest, Aligned(own=own))
+    contents.forest.add_lines(front.lines_of_routines(code))
     progress.advance()
     colors: dict[str, str] = {}
     for entry in contents.forest.names:  # a layer's name may be that of its class
@@ -145,6 +153,9 @@ def of_trial(
     _add_timeline(db, trial, contents.timeline, colors)
     contents.overview = front.overview(db, judged, code, contents.forest.unmeasured)
     contents.source = front.source(code)
+    of_libraries = library_code(db, trial, own) if with_libraries else None
+    if of_libraries is not None:
+        contents.source += front.source(of_libraries, of="libraries")
     roofline = Section("roofline", "Roofline", door("roofline.tab").tab(db, trial, contents))
     progress.advance()
     answers: dict[str, list[Part]] = {}
@@ -159,7 +170,7 @@ def of_trial(
         Section("machine", "Machine and run", _metadata(db, trial)),
     )
     contents.sections = [section for section in sections if section.parts]
-    contents.end = [*_end(code)]
+    contents.end = [*_end(code, of_libraries)]
     progress.advance()
     return contents
 
@@ -176,11 +187,19 @@ def _tabs(answers: Mapping[str, Sequence[Part]], roofline: Section) -> Iterator[
             yield roofline
 
 
-def _end(code: OwnCode) -> Iterator[str]:
+def _end(code: OwnCode, of_libraries: OwnCode | None) -> Iterator[str]:
     if code.files:
         yield (
             f"This page holds the source text of {several(len(code.files), 'file')}; "
             "`taupy report -o FILE --no-source` leaves it out."
+        )
+    if of_libraries is not None and of_libraries.files:
+        files = several(len(of_libraries.files), "library file")
+        yield f"It holds the text of {files}, as they were on the machine that wrote it."
+    elif of_libraries is not None:
+        yield (
+            "It holds no text of libraries: none of their files took time, is on this machine, and "
+            "is as it was when the program ran."
         )
 
 

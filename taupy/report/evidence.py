@@ -52,7 +52,7 @@ def trial_of(db: ProfileDB, trial: TrialRow) -> Trial:
         steps=steps_of(db, trial.id),
         paths=paths,
         lines=Lines.of_trial(db, trial.id, query.node_facts(db, trial.id)).rows,
-        source=_sources(trial, metadata, paths),
+        source=unchanged_sources(trial, metadata, paths),
         advice=kernel_proposals.by_kernel(db, trial.id),
         union_ns=cache(lambda: gpu_query.union_ns(db, trial.id)),
         gpu_times=cache(lambda: gpu_query.gpu_times(db, trial.id)),
@@ -91,7 +91,7 @@ def _arguments(commands: Mapping[int, str], trial_id: int) -> str:
     return commands.get(trial_id, "").partition(" ")[2]
 
 
-def _sources(
+def unchanged_sources(
     trial: TrialRow, metadata: Mapping[str, str], paths: Mapping[str, str | None]
 ) -> Callable[[TimerRow], str | None]:
     """A reader of source files on this machine that have not changed since the trial ran."""

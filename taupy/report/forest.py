@@ -65,8 +65,9 @@ class Forest:
 
     Attributes:
         columns: by the names of `COLUMNS`, one number per row.
-        names: each timer once: name, place, kind (a key of `KINDS`), color, groups; in a
-            comparison, matching timers are merged, with the verdict on their own time.
+        names: each timer once: name, place, kind (a key of `KINDS`), color, groups, and what is
+            known of its lines; in a comparison, matching timers are merged, with the verdict on
+            their own time.
         threads: name, kind, node, side (0, or 1 for the second trial), start (first row).
         unmeasured: number of rows without a time, which counts as 0.
         judged: whether changes were tested; if so, rows without a verdict were too small to test.
@@ -134,6 +135,12 @@ class Forest:
             if is_kernel(timer.groups):
                 self._kernels[number] = (key or timer).timer
         return number
+
+    def add_lines(self, lines_of: Mapping[TimerRow, Sequence[str]]) -> None:
+        """Add words about the lines of routines."""
+        for timer, lines in lines_of.items():
+            if (number := self._numbers.get(timer)) is not None:
+                self.names[number]["lines"] = list(lines)
 
     def judge(self, verdict_of: Mapping[Hashable, int]) -> None:
         """Record verdicts on own times, by the timers' keys in the comparison."""

@@ -15,9 +15,11 @@ from taupy.analysis.line_times import HotLine
 from taupy.answers import memory
 from taupy.answers.answer import Nothing
 from taupy.answers.own_code import KINDS, Callee, OwnCode, OwnLine, OwnRoutine
+from taupy.answers.places import short
 from taupy.escaping import visible
 from taupy.model.finding import Evidence, Finding
 from taupy.model.profile import Steps
+from taupy.model.rows import TimerRow
 from taupy.model.sampled import CUDA_ALLOCATED, RESIDENT
 from taupy.profiledb import query
 from taupy.profiledb.database import ProfileDB
@@ -31,6 +33,9 @@ from taupy.units import count, duration, percent, several, size
 MOST_POINTS = 400
 """Points of a series over time or steps; more are joined: of memory the largest is kept, of steps
 the mean and the slowest."""
+
+MOST_LINES = 3
+"""Lines of a routine beside its box of the flame graph."""
 
 MOST_CALLEES = 8
 """Callees of a routine."""
@@ -95,8 +100,12 @@ def _lanes(of: Lanes) -> dict[str, Any]:
     }
 
 
-def source(code: OwnCode) -> list[dict[str, Any]]:
-    """The data of the source tab: own files, the dearest first."""
+def source(code: OwnCode, of: str = "your code") -> list[dict[str, Any]]:
+    """The data of the source tab: files, the dearest first.
+
+    Args:
+        of: whose files they are.
+    """
     by_path: dict[str, list[OwnRoutine]] = {}
     for routine in code.routines:
         if routine.path is not None:
@@ -109,8 +118,23 @@ def source(code: OwnCode) -> list[dict[str, Any]]:
     for line in code.lines:
         lines.setdefault(line.path, []).append(line)
     return [
-        _file(file, by_path.get(file.path, ()), lines.get(file.path, ()), ns) for ns, file in files
+        {"of": of, **_file(file, by_path.get(file.path, ()), lines.get(file.path, ()), ns)}
+        for ns, file in files
     ]
+
+
+def lines_of_routines(code: OwnCode) -> dict[TimerRow, list[str]]:
+    """In words, the lines of each routine with the most estimated time, wherever it is called."""
+    text = {file.path: file.lines for file in code.files}
+    words: dict[TimerRow, list[str]] = {}
+    for line in code.lines:
+        of_routine = words.setdefault(line.timer, [])
+        if len(of_routine) < MOST_LINES:
+            where = f"line {line.line}, ~{duration(line.ns)}"
+            where += f" in {line.group}" if line.group else ""
+            source = text.get(line.path or "", ())[line.line - 1 : line.line]
+            of_routine.append(visible(": ".join((where, *map(str.strip, source)))))
+    return words
 
 
 def _file(
@@ -129,7 +153,7 @@ def _file(
 def _line(line: OwnLine) -> dict[str, Any]:
     return {
         "line": line.line,
-        "name": visible(line.routine),
+        "name": visible(short(line.timer)),
         "group": visible(line.group),
         "ns": line.ns,
         "error": round(line.error_ns),

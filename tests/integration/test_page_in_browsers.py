@@ -510,6 +510,42 @@ def test_a_line_is_sent_as_a_link_and_the_next_hot_one_is_a_key_away(opened):
     assert again.locator("#tab-source .gap").count() == 0
 
 
+def test_hot_lines_are_a_key_away_wherever_the_focus_is(opened):
+    page = opened("one", "tab=source")
+    page.focus("[role=tab][aria-selected=true]")
+    page.keyboard.press("n")
+    settled(page, "line=60")
+    page.keyboard.press("Shift+N")
+    settled(page, "line=50")
+    page.focus("#tab-source select")
+    page.keyboard.press("n")
+    assert page.locator("#tab-source [aria-selected=true]").get_attribute("data-line") == "50"
+
+
+@pytest.mark.parametrize("width", [1400, 700])
+def test_the_line_of_a_link_is_in_view(opened, width):
+    page = opened("one", "tab=source&line=60", viewport={"width": width, "height": 400})
+    box = page.locator("#tab-source [aria-selected=true]").bounding_box()
+    listing = page.locator("#tab-source .listing").bounding_box()
+    if width == 1400:
+        assert listing["y"] + 18 <= box["y"] <= listing["y"] + listing["height"] - 19
+    else:
+        assert 0 <= box["y"] <= 400
+
+
+def test_a_box_of_the_flame_graph_tells_the_estimates_of_its_lines(opened):
+    page = opened("looked", "tab=flame&find=backward")
+    page.focus("#tab-flame canvas")
+    said = page.locator("#tab-flame .said")
+    for _ in range(3):
+        page.keyboard.press("ArrowDown")
+    while not said.text_content().startswith("backward,"):
+        page.keyboard.press("ArrowRight")
+    assert "380 ms" in said.text_content()
+    assert "line 51, ~370 ms: pass" in said.text_content()
+    assert "line 50" not in said.text_content()  # seen too rarely
+
+
 def test_estimates_of_lines_stand_beside_them_and_exact_times_at_the_definition(opened):
     page = opened("looked", "tab=source")
     assert "pass" in page.locator("#tab-source [aria-selected=true]").text_content()

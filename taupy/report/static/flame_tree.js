@@ -82,10 +82,10 @@ class Tree {
   }
 
   made(key, rows, parent, sums) {
-    const { name: alone, place, kind, color, groups } = this.forest.names[key];
+    const { name: alone, place, kind, color, groups, lines } = this.forest.names[key];
     const name = this.merged?.label.get(key) ?? alone;
     const { time, own, calls, values } = sums;
-    return { key, name, place, kind, color, groups, parent, rows, time, own, calls, values, children: null };
+    return { key, name, place, kind, color, groups, lines, parent, rows, time, own, calls, values, children: null };
   }
 
   root(name, children) {

@@ -90,6 +90,7 @@ document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.altKey || event.metaKey || /^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName)) return;
   const button = /^[1-9]$/.test(event.key) && tabs()[Number(event.key) - 1];
   if (button) { chooseTab(button.dataset.tab); button.focus(); }
+  if (/^n$/i.test(event.key) && source && !source.panel.hidden) source.key(event);
 });
 
 // --- the tables ---

@@ -43,7 +43,7 @@ export function coloured(lines) {
 
 export class SourcePanel {
   /**
-   * @param files [{file, note, ns, text, routines}], the dearest first.
+   * @param files [{file, of, note, ns, text, routines}], the dearest first; `of`: whose it is.
    * @param state {run, file, line, keep}: `keep` is called with what the address shall have.
    */
   constructor(files, state) {
@@ -51,7 +51,13 @@ export class SourcePanel {
     this.panel = element("div", undefined, { class: "source" });
     this.controls = element("div", undefined, { class: "controls" });
     this.select = element("select", undefined, { "aria-label": "file" });
-    files.forEach((file, at) => this.select.append(element("option", `${file.file}  ${duration(file.ns)}`, { value: at })));
+    for (const of of new Set(files.map((file) => file.of))) {
+      const group = element("optgroup", undefined, { label: of });
+      files.forEach((file, at) => {
+        if (file.of === of) group.append(element("option", `${file.file}  ${duration(file.ns)}`, { value: at }));
+      });
+      this.select.append(...(files[0].of === files.at(-1).of ? group.children : [group]));
+    }
     this.select.addEventListener("change", () => this.open(Number(this.select.value)));
     const all = element("label");
     this.all = element("input", undefined, { type: "checkbox" });
@@ -67,7 +73,8 @@ export class SourcePanel {
     this.panel.append(this.controls, this.note, columns);
     this.list.addEventListener("keydown", (event) => this.key(event));
     this.list.addEventListener("click", (event) => this.click(event));
-    this.at = null;
+    window.addEventListener("resize", () => this.reveal()); // the tab is shown, or laid out anew
+    this.isReached = Boolean(this.line); // an address leads to the line itself
     this.open(Math.max(files.findIndex((each) => each.file === this.file), 0), Number(this.line) || 0);
   }
 
@@ -97,8 +104,21 @@ export class SourcePanel {
     const kinds = new Set([...timed.values()].flat().flatMap((each) => Object.keys(each.parts)));
     this.legendPlace.replaceChildren(legend(kinds));
     this.chosen = line || this.hot[0] || 1;
+    this.isRevealed = false;
     this.fill();
     this.tell();
+    this.reveal();
+  }
+
+  /** Have the chosen line in view, once: in the list, and where it has no scroll bar, in the page. */
+  reveal() {
+    const { list } = this;
+    if (this.isRevealed || !list.clientHeight) return;
+    this.isRevealed = true;
+    const row = list.querySelector(`[data-line="${this.chosen}"]`);
+    if (list.scrollHeight > list.clientHeight + 1) {
+      list.scrollTop += row.getBoundingClientRect().top - list.getBoundingClientRect().top - list.clientHeight / 2;
+    } else if (this.isReached) row.scrollIntoView({ block: "center" });
   }
 
   /** Where a routine is shown: at its `def`, below its decorators. */
@@ -215,6 +235,7 @@ export class SourcePanel {
     if (row) this.choose(Number(row.dataset.line));
   }
 
+  /** The keys of the list; those of hot lines are the tab's. */
   key(event) {
     const sorted = [...this.hot].sort((a, b) => a - b);
     const lines = [...this.list.querySelectorAll("[data-line]")].map((row) => Number(row.dataset.line));
@@ -227,6 +248,7 @@ export class SourcePanel {
     }[event.key]?.();
     if (!next) return;
     event.preventDefault();
+    event.stopPropagation();
     this.choose(next, true);
   }
 
@@ -275,7 +297,7 @@ export class SourcePanel {
     const facts = element("dl");
     const fact = (name, value) => facts.append(element("dt", name), element("dd", value, { class: "num" }));
     if (routine.group) fact("in", routine.group);
-    fact("time, with libraries", `${duration(routine.ns)}, ${share(routine.share, 1)}`);
+    fact(this.files[this.number].of === "libraries" ? "own time" : "time, with libraries", `${duration(routine.ns)}, ${share(routine.share, 1)}`);
     const names = { own: KINDS.own, lib: "libraries", c: "C functions", layer: "models", backward: "backward", wait: "waiting, beside it" };
     const kinds = Object.entries(routine.parts).filter(([, ns]) => ns >= 0.001 * routine.ns);
     if (kinds.length > 1) for (const [kind, ns] of kinds) fact(`  ${names[kind] ?? kind}`, duration(ns));
