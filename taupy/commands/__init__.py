@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import signal
 import sys
 
@@ -16,7 +17,7 @@ from taupy.state import rights
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # importing delays the program that `taupy run` starts
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from typing import Any, NoReturn
 
 GROUPS = {
@@ -80,14 +81,50 @@ _WITHOUT_DATABASE = (
 )
 _ELSEWHERE = {"--html": "-o FILE.html for a page"}
 """Options that other tools have, and what to write here."""
+_GAP = re.compile(r"(?<=\S)  +(?=\S)|^ {9,}(?=\S)")
+"""Between what one would type and what it does."""
 _OWN_OPTIONS = ("-h", "--help", "-V", "--version")
 
 
-class Formatter(argparse.RawDescriptionHelpFormatter):
-    """Formats for the terminal's width without importing `shutil`, as argparse does."""
+class Formatter(argparse.HelpFormatter):
+    """Formats for the terminal's width without importing `shutil`, as argparse does. Of a
+    description, what is indented is what one would type, with what it does beside it."""
 
     def __init__(self, prog: str, **more: Any) -> None:
         super().__init__(prog, **{"width": _columns() - 2, **more})
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        return "\n\n".join("\n".join(_filled(part, width)) for part in text.strip().split("\n\n"))
+
+
+def _filled(paragraph: str, width: int) -> Iterator[str]:
+    """A paragraph of a description, or its examples, in so many columns."""
+    from textwrap import wrap
+
+    lines = paragraph.splitlines()
+    if not any(line.startswith(" ") for line in lines):
+        yield from wrap(paragraph, width)
+        return
+    examples: list[tuple[str, int, str]] = []  # what to type, the column of the remark, the remark
+    for line in lines:
+        typed, remark = line.rstrip(), ""
+        if gap := _GAP.search(line):
+            typed, remark = line[: gap.start()], line[gap.end() :].rstrip()
+        if not typed.strip() and examples:  # the last remark goes on
+            before, at, begun = examples.pop()
+            examples.append((before, at, f"{begun} {remark}"))
+        else:
+            examples.append((typed, len(line) - len(remark), remark))
+    for typed, at, remark in examples:
+        at = min(max(at, len(typed) + 1), width // 2)
+        beside = len(typed) < at
+        if remark and beside:
+            first, *more = wrap(remark, width - at)
+            yield f"{typed:<{at}}{first}"
+        else:
+            yield typed
+            at, more = min(at, 8), wrap(remark, width - 8) if remark else []
+        yield from (" " * at + line for line in more)
 
 
 def _columns() -> int:

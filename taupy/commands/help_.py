@@ -1,7 +1,9 @@
 """Show the options of a command.
 
-taupy help              the list of commands
-taupy help pprof        the same as taupy pprof --help
+    taupy help              the list of commands
+    taupy help pprof        the same as taupy pprof --help
+
+Without a command, `taupy help` lists all of them by what they are for.
 """
 
 from __future__ import annotations

@@ -1,10 +1,12 @@
 """Show where a trial spent its time, as TAU's pprof does.
 
-taupy pprof                          the latest trial, thread by thread
-taupy pprof 12 --sort exclusive -n 20
-taupy pprof latest --tree --depth 5
-taupy pprof running                  a program that is still running, so far
-taupy pprof --callers forward --thread 0.0.0
+    taupy pprof                          the latest trial, thread by thread
+    taupy pprof 12 --sort exclusive -n 20
+    taupy pprof latest --tree --depth 5
+    taupy pprof running                  a program that is still running, so far
+    taupy pprof --callers forward --thread 0.0.0
+
+Rows are routines; `--tree`, `--callers` and `--callees` follow their calls.
 """
 
 from __future__ import annotations

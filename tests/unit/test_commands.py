@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -136,11 +137,19 @@ def test_the_list_of_commands_fits_a_terminal_and_names_each_once(capsys):
 
 
 @pytest.mark.parametrize("name", sorted(COMMANDS))
-def test_help_of_each_command_begins_with_what_one_would_type(name):
-    help_ = command_parser(name).format_help()
+@pytest.mark.parametrize("columns", [80, 100])
+def test_help_of_each_command_begins_with_what_one_would_type(name, columns, monkeypatch):
+    """In as many columns as the terminal has, with nothing left out."""
+    monkeypatch.setenv("COLUMNS", str(columns))
+    parser = command_parser(name)
+    help_ = parser.format_help()
     examples, usage, _ = help_.partition("usage: taupy")
-    typed = [line for line in examples.splitlines() if line.lstrip().startswith(f"taupy {name}")]
+    typed = [line for line in examples.splitlines() if line.startswith(f"    taupy {name}")]
     assert usage and len(typed) >= 2
+    assert examples.split() == parser.description.split()
+    code = [line for line in parser.description.splitlines() if line.startswith("    ")]
+    longest = max(len(re.split(r"(?<=\S)  +", line)[0]) for line in code)
+    assert max(map(len, help_.splitlines())) <= max(columns, longest)
 
 
 def test_taupy_alone_shows_how_to_begin_and_the_latest_trials(capsys, tmp_path, monkeypatch):
