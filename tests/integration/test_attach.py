@@ -203,6 +203,23 @@ def test_a_program_that_becomes_another_is_followed(runs):
     assert {"works", "follows"} <= seen
 
 
+@pytest.mark.parametrize(
+    ("end", "code"),
+    [
+        ("import signal\nos.kill(os.getpid(), signal.SIGKILL)", -signal.SIGKILL),
+        ("os.execv('/bin/sh', ['sh', '-c', 'sleep 1; exit 3'])", 3),
+    ],
+    ids=["killed", "no-python"],
+)
+def test_what_was_seen_of_a_program_stays_however_it_ends(runs, end, code):
+    with running(runs, ENDS + end) as program, looked_at(runs, program.pid):
+        time.sleep(1)
+        (runs.folder / "works.over").touch()
+        assert program.wait() == code
+    assert ("works",) in runs.sql("SELECT short_name FROM timer")
+    assert runs.sql("SELECT name FROM application") == [("prog",)]
+
+
 def test_a_command_line_is_masked_once(runs):
     (runs.folder / "prog.py").write_text(ENDS)
     words = ["--password", "hunter2 or so", "--name", "x y"]
