@@ -325,7 +325,10 @@ def _profile(run: _Run, nodes: dict[int, Part]) -> tuple[Profile, Mapping[str, s
     profile.metadata.update(lost)
     add_losses(profile, run.collected.lost)
     add_series(run.folder, profile, nodes)
-    if has_lines := _has_content(run.folder / lines.LINES):
+    has_lines = _has_content(run.folder / lines.LINES) or any(
+        thread.lines for part in nodes.values() for thread in part.threads
+    )
+    if has_lines:
         from taupy.record.lines import add_lines
 
         add_lines(run.folder, profile, places, run.settings)

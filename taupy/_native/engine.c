@@ -25,6 +25,7 @@
 #include "known.h"
 #include "layer_facts.h"
 #include "layers.h"
+#include "line_events.h"
 #include "memory.h"
 #include "metrics.h"
 #include "mpi.h"
@@ -167,10 +168,13 @@ static void start_routines(const Options *options)
     mpi_wanted = options->mpi != 0;
     operators_library = options->operators;
     operators_wanted = (int)options->operator_calls;
+    lines_start(options->line_routines, options->lines_of_all != 0, options->line_libraries,
+                options->line_texts);
     known_start(options->known);
     routine_watch_add(&selection_watch);
     routine_watch_add(&codes_watcher);
     routine_watch_add(&thread_names_watch);
+    routine_watch_add(&lines_watch);
     imports_start();
     steps_window_start((uint64_t)options->steps_first, (uint64_t)options->steps_last);
     counter_descriptors_begin();
@@ -186,7 +190,7 @@ static void start_routines(const Options *options)
 static void start_listeners(void)
 {
     Listener *all[] = {&fork_listener, &greenlets_listener,  &hooks_listener,   &natives_listener,
-                       &memory_listener,     &allocator_listener, &gpu_listener,
+                       &lines_listener, &memory_listener,     &allocator_listener, &gpu_listener,
                        &carry_listener,      &steps_window_listener, &phases_listener, &layers_listener,  &steps_listener,
                        &operations_listener, &ranges_listener,
                        &operators_listener, &autograd_listener,

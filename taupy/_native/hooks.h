@@ -20,6 +20,8 @@ int hooks_install(void);
 int hooks_remove(void);
 /* Record Python routines from now on, or stop doing so. */
 void hooks_python_enabled(int enabled);
+/* Have the code object's lines told to `line_begins` and `line_resumes`. */
+void hooks_lines(PyObject *code);
 const char *hooks_name(void);
 /* Whether we record C calls on this thread and the program has set no profile function there. */
 int hooks_have_c_calls_alone(const PyThreadState *state);

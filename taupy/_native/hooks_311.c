@@ -8,6 +8,7 @@
 #include "carry.h"
 #include "imports.h"
 #include "known.h"
+#include "line_events.h"
 #include "pairs.h"
 #include "layers.h"
 #include "phases.h"
@@ -136,7 +137,8 @@ static __attribute__((noinline)) PyObject *eval_near_end(Thread *thread, PyThrea
 }
 
 static inline __attribute__((always_inline)) PyObject *
-evaluate(Thread *thread, PyThreadState *state, struct _PyInterpreterFrame *frame, int throwing)
+evaluate_untraced(Thread *thread, PyThreadState *state, struct _PyInterpreterFrame *frame,
+                  int throwing)
 {
     if (unlikely(next_eval != _PyEval_EvalFrameDefault))
         return next_eval(state, frame, throwing);
@@ -144,6 +146,57 @@ evaluate(Thread *thread, PyThreadState *state, struct _PyInterpreterFrame *frame
         return eval_near_end(thread, state, frame, throwing);
     return _PyEval_EvalFrameDefault(state, frame, throwing);
 }
+
+/* Whether the frame is that of a generator that has started. */
+static ALWAYS_INLINE int is_resumed(const struct _PyInterpreterFrame *frame)
+{
+    const PyCodeObject *code = frame->f_code;
+    return code->co_flags & IS_GENERATOR_LIKE && frame->owner == FRAME_OWNED_BY_GENERATOR &&
+           (int)(frame->prev_instr - _PyCode_CODE(code)) >= code->_co_firsttraceable;
+}
+
+static int trace_event(PyObject *unused, PyFrameObject *frame, int what, PyObject *arg)
+{
+    (void)unused, (void)arg;
+    if (what == PyTrace_LINE)
+        line_begins(frame->f_frame->f_code, PyFrame_GetLineNumber(frame));
+    return 0;
+}
+
+/* The interpreter's loop looks at this when a frame begins, and hands it back when it ends. */
+static void set_trace(PyThreadState *state, Py_tracefunc trace)
+{
+    state->c_tracefunc = trace;
+    state->cframe->use_tracing = trace != NULL || state->c_profilefunc != NULL ? 255 : 0;
+}
+
+/* Only frames with lines are traced, and those that a debugger traces are its own. */
+static NOINLINE PyObject *evaluate_lines(Thread *thread, PyThreadState *state,
+                                         struct _PyInterpreterFrame *frame, int throwing)
+{
+    PyCodeObject *code = frame->f_code;
+    Py_tracefunc before = state->c_tracefunc, wanted = lines_has(code) ? trace_event : NULL;
+    if (wanted != NULL && is_resumed(frame))
+        line_resumes(code, PyCode_Addr2Line(code, (int)(frame->prev_instr - _PyCode_CODE(code)) *
+                                                      (int)sizeof(_Py_CODEUNIT)));
+    if (before == wanted || (before != NULL && before != trace_event))
+        return evaluate_untraced(thread, state, frame, throwing);
+    set_trace(state, wanted);
+    PyObject *result = evaluate_untraced(thread, state, frame, throwing);
+    if (state->c_tracefunc == wanted)
+        set_trace(state, before);
+    return result;
+}
+
+static inline __attribute__((always_inline)) PyObject *
+evaluate(Thread *thread, PyThreadState *state, struct _PyInterpreterFrame *frame, int throwing)
+{
+    if (unlikely(lines_used))
+        return evaluate_lines(thread, state, frame, throwing);
+    return evaluate_untraced(thread, state, frame, throwing);
+}
+
+void hooks_lines(PyObject *code) { (void)code; }
 
 /* A method of record_function. */
 static __attribute__((noinline)) PyObject *eval_phase(Thread *thread, PyThreadState *state,
@@ -229,14 +282,6 @@ eval_unrecorded(Thread *thread, PyThreadState *state, struct _PyInterpreterFrame
             unhide(thread);
     }
     return result;
-}
-
-/* Whether the frame is that of a generator that has started. */
-static ALWAYS_INLINE int is_resumed(const struct _PyInterpreterFrame *frame)
-{
-    const PyCodeObject *code = frame->f_code;
-    return code->co_flags & IS_GENERATOR_LIKE && frame->owner == FRAME_OWNED_BY_GENERATOR &&
-           (int)(frame->prev_instr - _PyCode_CODE(code)) >= code->_co_firsttraceable;
 }
 
 /* Leave a routine while others, or timers, are open in it. */
@@ -384,7 +429,7 @@ static PyObject *eval_hidden(PyThreadState *state, struct _PyInterpreterFrame *f
 
 static _PyFrameEvalFunction our_eval(int enabled)
 {
-    int full = timing_is_full() || next_eval != _PyEval_EvalFrameDefault;
+    int full = timing_is_full() || lines_used || next_eval != _PyEval_EvalFrameDefault;
     return !enabled ? eval_hidden : full ? eval_full : eval_plain;
 }
 

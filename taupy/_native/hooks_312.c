@@ -4,6 +4,7 @@
 #if PY_VERSION_HEX >= 0x030C0000
 #include "awaits.h"
 #include "carry.h"
+#include "line_events.h"
 #include "process.h"
 #include "timing.h"
 #include <stddef.h>
@@ -68,6 +69,12 @@ static NOINLINE PyObject *suspend(uint64_t now, void *key, int full, PyObject *r
     return result;
 }
 
+static NOINLINE void line_goes_on(void *key, PyObject *offset)
+{
+    if (lines_has(key))
+        line_resumes(key, PyCode_Addr2Line(key, (int)PyLong_AsLong(offset)));
+}
+
 static NOINLINE void resumed(void)
 {
     Thread *thread = thread_mine();
@@ -89,6 +96,8 @@ static NOINLINE void resumed(void)
             result = answer(enter(args[0], 1, NULL, NULL, full));                                  \
         else if (!enter_again(this_thread, args[0], 1))                                                 \
             result = resume(args[0]);                                                              \
+        if (unlikely(lines_used))                                                                  \
+            line_goes_on(args[0], args[1]);                                                        \
         if (unlikely(timers_held))                                                                 \
             resumed();                                                                             \
         return result;                                                                             \
@@ -110,6 +119,8 @@ static NOINLINE void resumed(void)
     CALLBACK(on_throw##suffix)                                                                     \
     {                                                                                              \
         enter(args[0], 1, NULL, NULL, full);                                                       \
+        if (unlikely(lines_used))                                                                  \
+            line_goes_on(args[0], args[1]);                                                        \
         if (unlikely(timers_held))                                                                 \
             resumed();                                                                             \
         return Py_None;                                                                            \
@@ -141,6 +152,12 @@ static NOINLINE void resumed(void)
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 CALLBACKS(_plain, 0)
 CALLBACKS(_full, 1)
+
+CALLBACK(on_line)
+{
+    line_begins(args[0], (int)PyLong_AsLong(args[1]));
+    return Py_None;
+}
 
 /* The group PYTHON is disabled: starts are hidden, returns are handled as usual. */
 CALLBACK(on_start_hidden)
@@ -215,6 +232,25 @@ static int each_callback(PyObject *monitoring, int install, long *set)
     }
     Py_DECREF(all);
     return 0;
+}
+
+static int set_line_events(PyObject *code)
+{
+    PyObject *monitoring = PySys_GetObject("monitoring"), *result = NULL, *event = NULL;
+    PyObject *all = monitoring ? PyObject_GetAttrString(monitoring, "events") : NULL;
+    if (all != NULL && (event = PyObject_GetAttrString(all, "LINE")) != NULL &&
+        register_callback(monitoring, event, on_line) == 0)
+        result = PyObject_CallMethod(monitoring, "set_local_events", "iOO", tool, code, event);
+    Py_XDECREF(event);
+    Py_XDECREF(all);
+    Py_XDECREF(result);
+    return result == NULL ? -1 : 0;
+}
+
+void hooks_lines(PyObject *code)
+{
+    if (set_line_events(code) != 0)
+        PyErr_Clear();
 }
 
 int hooks_install(void)

@@ -21,7 +21,9 @@ const char options_doc[] = PyDoc_STR(
 "counters_whole (once more, over all threads), "
 "blas (bytes: the library that tells of operations), autograd (bytes: the one that tells of\n"
 "nodes; as for the next two, its SHA-256, a blank, and its path), collectives (bytes: the one that tells of those), operators (bytes: the one that tells of\n"
-"operators), operator_calls (1: record them; 2: with the sizes and types of their inputs),\n"
+"operators), line_routines (PATH:NAME of those with exact lines), lines_of_all (1: all of the\n"
+"program's), line_libraries (folders, each ended by a slash), line_texts (files that are none, with\n"
+"code of the program), operator_calls (1: record them; 2: with the sizes and types of their inputs),\n"
 "sample_ms, wait_for_main, helper, quiet,\n"
 "early (ticks, ns), rights (of the launcher, see rights()), storer_argv, storer_env,\n"
 "gpu_collector (bytes: the collector's path; absent: no GPU), gpu_libraries, gpu_trace,\n"
@@ -56,6 +58,9 @@ static const struct {
     OPTION(plumbing, TEXTS, 0),
     OPTION(known, TEXTS, 0),
     OPTION(metrics, TEXTS, 0),
+    OPTION(line_routines, TEXTS, 0),
+    OPTION(line_libraries, TEXTS, 0),
+    OPTION(line_texts, TEXTS, 0),
     OPTION(storer_argv, TEXTS, 0),
     OPTION(storer_env, TEXTS, 0),
     OPTION(gpu_libraries, TEXTS, 0),
@@ -71,6 +76,7 @@ static const struct {
     OPTION(wait_for_main, NUMBER, 0),
     OPTION(sample_ms, NUMBER, 0),
     OPTION(operator_calls, NUMBER, 0),
+    OPTION(lines_of_all, NUMBER, 0),
     OPTION(throttle, NUMBER, 0),
     OPTION(throttle_calls, NUMBER, 100000),
     OPTION(throttle_ns_per_call, NUMBER, 10000),

@@ -13,9 +13,10 @@ typedef struct Options {
         *autograd, *collectives, *operators;
     char **include, **exclude, **our_files, **storer_argv, **storer_env, **gpu_libraries;
     char **library_folders, **layers, **plumbing, **known, **metrics;
+    char **line_routines, **line_libraries, **line_texts;
     PyObject *counters;
     long long root_pid, reader_pid, c_calls, mpi, depth, max_callpaths, helper, quiet, wait_for_main, sample_ms;
-    long long operator_calls;
+    long long operator_calls, lines_of_all;
     long long throttle, throttle_calls, throttle_ns_per_call;
     long long steps_first, steps_last, spans;
     long long counters_at_calls, counters_by_rdpmc, counters_whole;

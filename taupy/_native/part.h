@@ -50,6 +50,9 @@ enum BlockKind {
     BLOCK_SPANS = 15,           /* SpanRecord[] of one thread */
     BLOCK_STRETCHES = 16,       /* StretchRecord[] */
     BLOCK_INTERPRETER = 17,     /* RemoteLayout: where its structures have their fields */
+    BLOCK_LINES = 18,           /* LineSums: exact lines of one thread and routine */
+    BLOCK_LINE_NODES = 19,      /* LineNode[] of one thread and routine */
+    BLOCK_LINES_APART = 20,     /* LineApart[] of one thread */
     BLOCK_PART = 32,    /* FoldedName and a part; only in the file of folded parts */
 };
 

@@ -128,6 +128,7 @@ typedef struct Routine {
     const struct KnownRoutine *known; /* with ROUTINE_KNOWN */
     uint32_t layer_kind;   /* with ROUTINE_LAYER: enum LayerKind */
     uint32_t names_threads; /* enum Names */
+    uint32_t has_lines;     /* see line_events.h */
 } Routine;
 
 /* A module that recognises routines when they are first seen. All registered watches are called, in

@@ -5,6 +5,9 @@ that its routine's looks stand for, with the variance of a ratio of sums: (sum o
 (1-p)^2 w^2 + sum over the routine's others of p^2 w^2) / (sum of all w)^2. One look of mean weight
 is added on each side, or a line that has all looks would have no error (Agresti and Coull, The
 American Statistician 52(2), 1998). The routine's own time is exact.
+
+Where a line's time is exact, it takes the routine's place: it has no error, and its expressions and
+states have that of their share of it.
 """
 
 from __future__ import annotations
@@ -13,12 +16,16 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple, TypeAlias, TypeVar
 
 from taupy.model.profile import LEAST_LOOKS, LineTime
 from taupy.model.rows import ThreadRow, TimerRow
 
 Key = TypeVar("Key", bound=Hashable)
+
+
+_Exact: TypeAlias = tuple[ThreadRow, TimerRow, int | None]
+"""What has an exact time: a routine on a thread, or one of its lines."""
 
 
 class LineRow(NamedTuple):
@@ -37,21 +44,25 @@ class LineRow(NamedTuple):
 
 @dataclass(slots=True)
 class Estimate:
-    """An estimated time.
+    """An estimated time, or an exact one.
 
     Attributes:
-        error_ns: its standard error.
+        error_ns: its standard error; 0 if it is exact.
+        count: how often the lines that it consists of have begun; None: it is an estimate.
+        inclusive_ns: likewise, their time with all that they call.
         rows: what it is the sum of, the longest first.
     """
 
     time_ns: int = 0
     error_ns: float = 0.0
     looks: int = 0
+    count: int | None = None
+    inclusive_ns: int | None = None
     rows: list[LineRow] = field(default_factory=list)
 
     @property
     def is_shown(self) -> bool:
-        return self.looks >= LEAST_LOOKS
+        return self.count is not None or self.looks >= LEAST_LOOKS
 
     def parts(self, part: Callable[[LineRow], Key]) -> list[tuple[Key, int, int]]:
         """Its time and looks by something, the longest first."""
@@ -68,6 +79,7 @@ class HotLine(NamedTuple):
     """The line of a routine with the most time.
 
     Attributes:
+        error_ns: 0 if the time is exact.
         text: its source; None: there is none.
         calls: what it mostly called or did, in few words; None: nothing in particular.
     """
@@ -78,18 +90,20 @@ class HotLine(NamedTuple):
     error_ns: float
     text: str | None
     calls: str | None
+    is_exact: bool = False
 
 
 class _Sums:
     """Of looks."""
 
-    __slots__ = ("looks", "seen_ns", "squares", "time_ns")
+    __slots__ = ("looks", "rows", "seen_ns", "squares", "time_ns")
 
     def __init__(self) -> None:
-        self.looks = self.time_ns = self.seen_ns = 0
+        self.looks = self.time_ns = self.seen_ns = self.rows = 0
         self.squares = 0.0
 
     def add(self, line: LineTime) -> None:
+        self.rows += 1
         self.looks += line.looks
         self.time_ns += line.time_ns
         self.seen_ns += line.seen_ns
@@ -109,23 +123,30 @@ class _Sums:
 
 def estimates(rows: Iterable[LineRow], key: Callable[[LineRow], Key]) -> dict[Key, Estimate]:
     """The times by something, such as the line; the longest first."""
-    of_routine: dict[tuple[ThreadRow, TimerRow], _Sums] = defaultdict(_Sums)
-    of_key: dict[Key, dict[tuple[ThreadRow, TimerRow], _Sums]] = defaultdict(
-        lambda: defaultdict(_Sums)
-    )
+    exactly: dict[_Exact, _Sums] = defaultdict(_Sums)
+    of_key: dict[Key, dict[_Exact, _Sums]] = defaultdict(lambda: defaultdict(_Sums))
     estimated: dict[Key, Estimate] = defaultdict(Estimate)
     for row in rows:
-        routine, name = (row.thread, row.timer), key(row)
-        of_routine[routine].add(row.line)
-        of_key[name][routine].add(row.line)
+        line, name = row.line, key(row)
+        exact = row.thread, row.timer, None if line.count is None else line.line
+        exactly[exact].add(line)
+        of_key[name][exact].add(line)
         estimated[name].rows.append(row)
     for name, estimate in estimated.items():
         estimate.rows.sort(key=lambda row: -row.line.time_ns)
         parts = of_key[name]
         estimate.time_ns = sum(sums.time_ns for sums in parts.values())
         estimate.looks = sum(sums.looks for sums in parts.values())
-        variance = sum(sums.variance_in(of_routine[routine]) for routine, sums in parts.items())
+        divided = {
+            exact: sums
+            for exact, sums in parts.items()
+            if exact[2] is None or sums.rows < exactly[exact].rows
+        }
+        variance = sum(sums.variance_in(exactly[exact]) for exact, sums in divided.items())
         estimate.error_ns = math.sqrt(variance)
+        if not divided:
+            estimate.count = sum(row.line.count or 0 for row in estimate.rows)
+            estimate.inclusive_ns = sum(row.line.inclusive_ns or 0 for row in estimate.rows)
     return dict(sorted(estimated.items(), key=lambda item: -item[1].time_ns))
 
 

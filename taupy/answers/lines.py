@@ -7,8 +7,9 @@
 
 The time of a routine, with the libraries and C functions that it calls, is exact (`taupy places`);
 how it is divided among the routine's lines is estimated: the watch looks from outside which line
-each thread is in, 50 times a second. Estimates begin with `~`. Ask `taupy places` which routine to
-work on, and `taupy lines` where in it.
+each thread is in, 50 times a second. Estimates begin with `~`. Of a run with `--lines=exact`, times
+and counts of lines are exact. Ask `taupy places` which routine to work on, and `taupy lines` where
+in it.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from taupy.model.profile import LEAST_LOOKS, Profile
 from taupy.model.question import Condition, Question
 from taupy.model.rows import ThreadRow, TimerRow
 from taupy.model.thread_groups import GROUPS, Group, groups_of
-from taupy.pprof.view import Cell, Column, View
+from taupy.pprof.view import Cell, Column, Kind, View
 from taupy.profiledb.database import ProfileDB
 from taupy.units import count, duration
 
@@ -55,12 +56,15 @@ _ASLEEP = ("lock", "wait")
 _MOSTLY = 0.9
 _DECORATORS = 20
 """Lines that are searched for the `def` of a routine."""
+_EXACT_KINDS: Mapping[Kind, Kind] = {"about_percent": "percent", "about_ns": "time_ns"}
 _COLUMNS = (
     Column("threads_group", audience="machines"),
     Column("share_percent", "about_percent", "~%Time", width=6),
     Column("time_ns", "about_ns", "~Time", width=8),
     Column("error_ns", "time_ns", audience="machines"),
     Column("looks", "int", "Looks", spare=True),
+    Column("count", "int", "Count"),
+    Column("inclusive_ns", "time_ns", "With\ncalls", spare=True),
     Column("place", heading="Line", audience="people"),
     Column("source", heading="Source"),
     Column("calls", heading="Mostly in", spare=True),
@@ -73,6 +77,14 @@ _COLUMNS = (
     Column("callee", audience="machines"),
     Column("callee_file", audience="machines"),
     Column("callee_line", "int", audience="machines"),
+)
+_EXACT_COLUMNS = tuple(
+    replace(column, kind=_EXACT_KINDS[column.kind], heading=column.heading.removeprefix("~"))
+    if column.kind in _EXACT_KINDS
+    else replace(column, audience="machines")
+    if column.name == "looks"
+    else column
+    for column in _COLUMNS
 )
 DETAILS: Mapping[str, Callable[[LineRow], Hashable]] = {
     "line": place_of,
@@ -218,7 +230,8 @@ class Lines:
             if line.is_shown:
                 text = self.text(line)
                 calls = self.calls(line)
-                return HotLine(file, number, line.time_ns, line.error_ns, text, calls)
+                exact = line.count is not None
+                return HotLine(file, number, line.time_ns, line.error_ns, text, calls, exact)
         return None
 
     def named(self, group: Group, places: Sequence[Place]) -> list[Place]:
@@ -272,7 +285,8 @@ def _take_more(rows: Sequence[LineRow], ns: float) -> bool:
 
 
 def views(db: ProfileDB, trial: int, options: Options) -> list[View]:
-    """One table for each group of threads at whose lines the watch has looked."""
+    """One table for each group of threads whose lines are known, or two: of exact lines, and of
+    those that are estimated."""
     from taupy.profiledb import query
 
     facts = query.node_facts(db, trial)
@@ -287,18 +301,22 @@ def views(db: ProfileDB, trial: int, options: Options) -> list[View]:
 
 
 def tables(lines: Lines, whole: Mapping[Group, float], options: Options, exact: bool) -> list[View]:
-    """One table for each group of threads with lines that were seen often enough.
+    """One table for each group of threads with exact lines, and with lines that were seen often
+    enough.
 
     Args:
         whole: the time of each group [ns].
         exact: whether the times of routines are exact.
     """
     limit = FIRST if options.limit is None and not options.whole else options.limit
-    views = [
-        _view(lines, group, rows, whole.get(group, 0), options.detail, limit, exact)
-        for group, rows in lines.by_group.items()
-    ]
-    return [view for view in views if view.rows]
+    tables = []
+    for group, rows in lines.by_group.items():
+        of_lines = estimates(rows, DETAILS[options.detail]).values()
+        of_group = _Group(lines, group, rows, whole.get(group, 0), options.detail)
+        counted = [line for line in of_lines if line.count is not None]
+        guessed = [line for line in of_lines if line.count is None]
+        tables += [of_group.exact(counted, limit), of_group.estimated(guessed, limit, exact)]
+    return [view for view in tables if view.rows]
 
 
 def _why(db: ProfileDB, trial: int) -> str:
@@ -329,59 +347,83 @@ def _whole(db: ProfileDB, trial: int, facts: Mapping[int, Mapping[str, str]]) ->
 
 
 _EXACT = "the time of a routine is exact, its division among lines is"
+_COUNTED = (
+    "exact; a line lasts until the next one of its call begins, with what it calls of libraries; "
+    "with calls: also with other routines of the program"
+)
 
 
-def _view(
-    lines: Lines,
-    group: Group,
-    rows: Sequence[LineRow],
-    whole: float,
-    detail: str,
-    limit: int | None,
-    exact: bool,
-) -> View:
-    estimated = estimates(rows, DETAILS[detail])
-    shown = [estimate for estimate in estimated.values() if estimate.is_shown]
-    threads = len({row.thread for row in rows})
-    title = group if threads == 1 else f"{threads} {group}, added up"
-    notes = []
-    if shown:
-        looks = sum(row.line.looks for row in rows)
-        notes.append(
-            f"~: {_EXACT if exact else 'all times are'} estimated from {count(looks)} looks; "
-            f"the standard error of the first row is {duration(shown[0].error_ns)}"
+@dataclass(frozen=True)
+class _Group:
+    """The lines of a group of threads.
+
+    Attributes:
+        whole: the time of the group [ns].
+        detail: one of `DETAILS`.
+    """
+
+    lines: Lines
+    group: Group
+    rows: Sequence[LineRow]
+    whole: float
+    detail: str
+
+    @property
+    def title(self) -> str:
+        threads = len({row.thread for row in self.rows})
+        return f"LINES, {self.group if threads == 1 else f'{threads} {self.group}, added up'}"
+
+    def exact(self, counted: Sequence[Estimate], limit: int | None) -> View:
+        """The lines with a count."""
+        cells = [self._row(line) for line in counted[:limit]]
+        return View(self.title, _EXACT_COLUMNS, cells, notes=[_COUNTED])
+
+    def estimated(self, guessed: Sequence[Estimate], limit: int | None, exact: bool) -> View:
+        """The other lines that were seen often enough; `exact`: the times of routines are."""
+        shown = [line for line in guessed if line.is_shown]
+        rare = [line for line in guessed if not line.is_shown]
+        notes = []
+        if shown:
+            looks = sum(line.looks for line in guessed)
+            notes.append(
+                f"~: {_EXACT if exact else 'all times are'} estimated from {count(looks)} looks; "
+                f"the standard error of the first row is {duration(shown[0].error_ns)}"
+            )
+        if rare and shown:
+            time = duration(sum(line.time_ns for line in rare))
+            notes.append(f"lines that were seen less than {LEAST_LOOKS} times have ~{time} in all")
+        title = self.title
+        if any(row.line.count is not None for row in self.rows):
+            title += ", estimated"
+        return View(title, _COLUMNS, [self._row(line) for line in shown[:limit]], notes=notes)
+
+    def _row(self, line: Estimate) -> tuple[Cell, ...]:
+        row = line.rows[0]
+        states = {state: time_ns for state, time_ns, _ in line.parts(lambda row: row.line.state)}
+        (callee, _, _), *_ = line.parts(lambda row: row.callee)
+        return (
+            self.group,
+            100 * line.time_ns / self.whole if self.whole else None,
+            line.time_ns,
+            round(line.error_ns),
+            line.looks,
+            line.count,
+            line.inclusive_ns,
+            f"{row.timer.file}:{row.line.line}",
+            self.lines.text(line),
+            self.lines.calls(line),
+            _does(states, line.time_ns) if line.looks else None,
+            row.timer.short_name.replace(".<locals>", ""),
+            row.timer.file,
+            row.line.line,
+            row.line.state if self.detail == "state" else None,
+            *(states.get(state) for state in DOES),
+            *(
+                (None, None, None)
+                if callee is None
+                else (callee.short_name, callee.file, callee.line)
+            ),
         )
-    rare = [estimate for estimate in estimated.values() if not estimate.is_shown]
-    if rare and shown:
-        time = duration(sum(estimate.time_ns for estimate in rare))
-        notes.append(f"lines that were seen less than {LEAST_LOOKS} times have ~{time} in all")
-    cells = [_row(lines, group, estimate, whole, detail) for estimate in shown[:limit]]
-    return View(f"LINES, {title}", _COLUMNS, cells, notes=notes)
-
-
-def _row(
-    lines: Lines, group: Group, estimate: Estimate, whole: float, detail: str
-) -> tuple[Cell, ...]:
-    row = estimate.rows[0]
-    states = {state: time_ns for state, time_ns, _ in estimate.parts(lambda row: row.line.state)}
-    (callee, _, _), *_ = estimate.parts(lambda row: row.callee)
-    return (
-        group,
-        100 * estimate.time_ns / whole if whole else None,
-        estimate.time_ns,
-        round(estimate.error_ns),
-        estimate.looks,
-        f"{row.timer.file}:{row.line.line}",
-        lines.text(estimate),
-        lines.calls(estimate),
-        _does(states, estimate.time_ns),
-        row.timer.short_name.replace(".<locals>", ""),
-        row.timer.file,
-        row.line.line,
-        row.line.state if detail == "state" else None,
-        *(states.get(state) for state in DOES),
-        *((None, None, None) if callee is None else (callee.short_name, callee.file, callee.line)),
-    )
 
 
 def _does(states: Mapping[str, int], whole: int) -> str:

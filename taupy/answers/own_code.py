@@ -74,11 +74,13 @@ class Callee:
 
 @dataclass(frozen=True, slots=True)
 class OwnLine:
-    """The estimated time of a line in one group of threads.
+    """The time of a line in one group of threads: an estimate, or exact.
 
     Attributes:
         timer: the routine.
-        error_ns: the standard error of `ns`.
+        error_ns: the standard error of `ns`; 0 if it is exact.
+        count: how often it has begun; None: it is an estimate.
+        whole_ns: likewise, its time with all that it calls.
         calls: what it mostly called, in few words; None: nothing in particular.
     """
 
@@ -91,6 +93,8 @@ class OwnLine:
     looks: int
     by_kind: Mapping[Kind, int]
     calls: str | None
+    count: int | None
+    whole_ns: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +109,7 @@ class OwnRoutine:
         ns: its time with libraries and C functions, without waiting.
         whole_ns: with all that it calls; None if it is not known.
         share: of its threads' time.
-        hottest: its line with the most time, estimated; None: too few looks.
+        hottest: its line with the most time; None: too few looks.
     """
 
     group: str
@@ -243,7 +247,7 @@ def _routines(
 
 
 def _lines(db: ProfileDB, trial: int, groups: Sequence[GroupPlaces]) -> Iterator[OwnLine]:
-    """The lines that were seen often enough, the dearest of each group first."""
+    """The lines that are exact or were seen often enough, the dearest of each group first."""
     lines = Lines.of_trial(db, trial, query.node_facts(db, trial))
     titles = {group.group: group.title for group in groups}
     for group, rows in lines.by_group.items():
@@ -260,6 +264,8 @@ def _lines(db: ProfileDB, trial: int, groups: Sequence[GroupPlaces]) -> Iterator
                     line.looks,
                     {kind: ns for kind, ns, _ in line.parts(_kind_of_row)},
                     lines.calls(line),
+                    line.count,
+                    line.inclusive_ns,
                 )
 
 

@@ -52,7 +52,9 @@ _COLUMNS = (
     Column("file", audience="machines"),
     Column("line", "int", audience="machines"),
     Column("hottest_line", "int", audience="machines"),
-    Column("hottest_ns", "about_ns", "~In line", spare=True),
+    Column("hottest_ns", "time_ns", audience="machines"),
+    Column("hottest_estimate", "about_ns", "~In line", audience="people", spare=True),
+    Column("hottest_time", "time_ns", "In line", audience="people", spare=True),
     Column("source", heading="Source", spare=True),
     Column("hottest_calls", audience="machines"),
     Column("callee_ns", "time_ns", "Of it", spare=True),
@@ -223,7 +225,7 @@ def view(group: GroupPlaces, limit: int | None = None) -> View:
 
 
 def _row(group: Group, place: Place) -> tuple[Cell, ...]:
-    callee, caller = place.callee, place.caller
+    callee, caller, hottest = place.callee, place.caller, place.hottest
     return (
         group,
         place.kind,
@@ -232,10 +234,12 @@ def _row(group: Group, place: Place) -> tuple[Cell, ...]:
         place.calls,
         described(place),
         *_named(place.timer),
-        place.hottest and place.hottest.line,
-        place.hottest and place.hottest.time_ns,
+        hottest and hottest.line,
+        hottest and hottest.time_ns,
+        None if hottest is None or hottest.is_exact else hottest.time_ns,
+        hottest.time_ns if hottest is not None and hottest.is_exact else None,
         place.source,
-        place.hottest and place.hottest.calls,
+        hottest and hottest.calls,
         callee and callee.ns,
         (callee and callee.calls) or None,
         callee and called(callee.timer),

@@ -20,7 +20,7 @@ import stat
 import sys
 
 from taupy.collectors import requested
-from taupy.commands import options, run_gpu, run_target
+from taupy.commands import options, run_gpu, run_lines, run_target
 from taupy.commands.messages import say
 from taupy.commands.run_arguments import add_arguments as add_arguments
 from taupy.commands.run_arguments import parse as parse
@@ -106,7 +106,8 @@ def run(args: argparse.Namespace) -> int:
             from taupy.collectors import nvml
 
             nvml.begin(folder, settings.root_pid, settings.root_start)
-        _watch(wants_watch, _is_wanted(args.lines, "lines"), folder, settings)
+        lines = _is_wanted(None if args.lines is None else bool(args.lines), "lines")
+        _watch(wants_watch, lines, folder, settings)
         launch.execute(folder, settings)
     except OSError as problem:
         raise TaupyError(f"{sys.executable} cannot be executed: {problem}") from None
@@ -383,6 +384,8 @@ def _settings(args: argparse.Namespace, program: Target) -> Any:
     run_gpu.cupti_backend(plan, gpu)
     run_gpu.keep_modules(plan, gpu)
     database, store = options.file_and_store(args)
+    name = args.app or plan.project.get("app") or application
+    run_lines.choose(plan, args.lines, name, database)
     if store:
         plan.options["push_to"] = store
     if args.trust_folder:
@@ -400,7 +403,7 @@ def _settings(args: argparse.Namespace, program: Target) -> Any:
         _cwd(),
         uuid=job.uuid or runfolder.new_uuid(),
         database=database,
-        application=args.app or plan.project.get("app") or application,
+        application=name,
         experiment=args.experiment or plan.project.get("experiment") or "default",
         trial=args.trial,
         engine=plan.engine,

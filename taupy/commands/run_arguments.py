@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import argparse
 
-from taupy.commands import options
+from taupy.commands import options, run_lines
 
 MODULES_MIB = 1024
-_ALONE = {"--trace": "gpu"}
+_ALONE = {"--trace": "gpu", "--lines": run_lines.LOOKS}
 """Options with an optional value, which must follow `=`, and the default of that value."""
 
 
@@ -233,11 +233,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "start a small process beside the program that sees when and how each process ends "
         "(default: yes)",
     )
-    options.add_switch_argument(
-        how,
+    how.add_argument(
         "--lines",
-        "the watch also looks at which line each thread is in, 50 times a second, at no cost for "
-        "the program: `taupy lines` (default: yes)",
+        metavar="exact[:TRIAL]",
+        type=run_lines.lines,
+        help="the watch also looks at which line each thread is in, 50 times a second, at no cost "
+        "for the program: `taupy lines` (default: yes). --lines=exact: also count the lines of "
+        "routines that took 5 %% of the program's last trial (or of TRIAL), or that --include "
+        "names, with their exact times, at a cost that is said before",
+    )
+    how.add_argument(
+        "--no-lines", dest="lines", action="store_false", default=None, help="no times of lines"
     )
     how.add_argument("--quiet", "-q", action="store_true", help="print nothing")
     parser.add_argument("target", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)

@@ -288,7 +288,7 @@ class _Layout:
             )  # fmt: skip
             columns.append(Column(f"ratio{name}", ratio, f"{about}{letter} / A"))
             outcome = "Verdict" if pair else f"{letter} is"
-            interval = f"{100 * self.confidence:g} %\nof ratio"
+            interval = f"{100 * self.confidence:g} %\nof {about}ratio"
             if self.judged:
                 columns += [
                     Column(f"interval{name}", "range", interval, "people"),
@@ -356,7 +356,7 @@ class _Layout:
             cells += [row.difference(at), row.ratio(at)]
             verdict = self.verdicts[at - 1].get(row.key)
             if self.judged:
-                cells += _people_cells(verdict, answer.metric)
+                cells += _people_cells(verdict, answer.metric, "~" if answer.estimated else "")
             cells += _verdict_cells(verdict, answer.metric)
         if answer.per_call:
             cells += self._per_call(row.values, answer.calls[row.key])
@@ -429,13 +429,14 @@ def _sum(values: Sequence[float | None]) -> float | None:
     return sum(present) if present else None
 
 
-def _people_cells(verdict: Verdict | None, metric: Metric) -> list[Cell]:
-    """The interval; the verdict, or why there is none."""
+def _people_cells(verdict: Verdict | None, metric: Metric, about: str) -> list[Cell]:
+    """The interval; the verdict, or why there is none. `about`: what marks estimates."""
     if verdict is None:
         return [None, None]
     low, high = (verdict.interval[:2]) if verdict.interval else (None, None)
     outcome = word(verdict.word, metric) or (f"({verdict.untested})" if verdict.untested else None)
-    return [interval_text(low, high), outcome]
+    interval = interval_text(low, high)
+    return [interval and f"{about}{interval}", outcome]
 
 
 def _verdict_cells(verdict: Verdict | None, metric: Metric) -> list[Cell]:

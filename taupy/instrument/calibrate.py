@@ -31,6 +31,7 @@ _OPTIONS = (  # options that change the cost of a call
 )
 _CALLS = 1000
 _ROUNDS = 7
+_LINES_OF_BARE = 2  # in each turn
 
 
 def _small(value: int) -> int:
@@ -55,6 +56,20 @@ def _empty_loop(count: int) -> None:
 def _bare_loop(count: int) -> None:
     for _ in range(count):
         pass
+
+
+def line_ns(early: tuple[int, int]) -> float:
+    """Cost of a line that begins in a routine with exact lines, in ns."""
+    from taupy._native import engine
+
+    bare = _fastest(_bare_loop)
+    name = f"{_bare_loop.__code__.co_filename}:{_bare_loop.__qualname__}"
+    engine.start({"early": early, "line_routines": [name]})
+    try:
+        with_lines = _fastest(_bare_loop)
+    finally:
+        engine.stop()
+    return max(0.0, with_lines - bare) / _LINES_OF_BARE
 
 
 def _fastest(loop: Callable[[int], None]) -> float:

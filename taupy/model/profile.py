@@ -327,10 +327,11 @@ class OperatorInput(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LineTime:
-    """The time of a line of the program on one thread, in one state: an estimate.
+    """The time of a line of the program on one thread, in one state.
 
     The time of a routine, with what it calls of libraries and C functions, is exact; its division
-    among the routine's lines is estimated from looks.
+    among the routine's lines is estimated from looks. Of an exact line the interpreter has told
+    when it began; only the division among its expressions and states is estimated.
 
     Attributes:
         timer: the routine that it is a line of, a position in `Profile.timers`.
@@ -341,6 +342,9 @@ class LineTime:
         time_ns: its part of the routine's exact time.
         seen_ns, squares: the time since the previous look, summed over its looks, and the sum of
             their squares [ns2]. The standard error follows from them (`analysis/line_times.py`).
+        count: how often an exact line has begun, which the first of its rows has, the others 0;
+            None: it is an estimate.
+        inclusive_ns: likewise, its time with all routines that it calls.
         text_hash, context_hash: of its text, and of its text with the lines around it; None: the
             source is unknown.
     """
@@ -358,6 +362,8 @@ class LineTime:
     squares: float
     text_hash: int | None = None
     context_hash: int | None = None
+    count: int | None = None
+    inclusive_ns: int | None = None
 
 
 LEAST_LOOKS = 10

@@ -1,4 +1,4 @@
-"""A column of flat tables for people: in which of its lines a routine mostly is, as an estimate."""
+"""A column of flat tables for people: in which of its lines a routine mostly is."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ NOTE = (
     "and its share, estimated from looks"
 )
 
-LineSums = Sequence[tuple[Place, str, int, int, int]]
-"""Thread, full name of the routine, number of the line, looks, time [ns]."""
+LineSums = Sequence[tuple[Place, str, int, int, int, int | None]]
+"""Thread, full name of the routine, number of the line, looks, time [ns], count if it is exact."""
 
 
 def with_lines(view: View, lines: LineSums, together: Collection[Place] | None) -> View:
@@ -37,12 +37,15 @@ def with_lines(view: View, lines: LineSums, together: Collection[Place] | None) 
         together = [(first["node"], first["context"], first["thread"])]  # type: ignore[list-item]
     elif first["table"] not in ("total", "mean"):
         return view
-    of_routine: dict[str, dict[int, list[int]]] = defaultdict(lambda: defaultdict(lambda: [0, 0]))
-    for place, timer, number, looks, time_ns in lines:
+    of_routine: dict[str, dict[int, list[int]]] = defaultdict(
+        lambda: defaultdict(lambda: [0, 0, 1])
+    )
+    for place, timer, number, looks, time_ns, count in lines:
         if together is None or place in together:
             sums = of_routine[timer][number]
             sums[0] += time_ns
             sums[1] += looks
+            sums[2] &= count is not None
     at = names.index("timer")
     rows = [[*row[:at], _note(of_routine.get(str(row[at]), {})), *row[at:]] for row in view.rows]
     if not any(row[at] for row in rows):
@@ -52,8 +55,10 @@ def with_lines(view: View, lines: LineSums, together: Collection[Place] | None) 
 
 
 def _note(lines: dict[int, list[int]]) -> str | None:
-    number, (time_ns, looks) = max(lines.items(), key=lambda item: item[1][0], default=(0, (0, 0)))
-    if looks < LEAST_LOOKS:
+    if not lines:
         return None
-    whole = sum(time for time, _ in lines.values())
-    return f"{number} ~{percent(100 * time_ns / whole)} %"
+    number, (time_ns, looks, exact) = max(lines.items(), key=lambda item: item[1][0])
+    if looks < LEAST_LOOKS and not exact:
+        return None
+    whole = sum(time for time, _, _ in lines.values())
+    return f"{number} {'' if exact else '~'}{percent(100 * time_ns / whole)} %"

@@ -1,11 +1,12 @@
-"""Answer questions by `line`: the estimated time of the program's lines.
+"""Answer questions by `line`: the time of the program's lines, estimated or exact.
 
     Question((7,), by=("thread", "line"))
     Question((7, 8), by=("trial", "file", "line"))
 
-A line's time includes what it calls of libraries and C functions (docs/lines.md). Lines that were
-seen less than ten times, with this text, in each of the trials share a label, `REST`: otherwise, a
-line would be missing in the trial in which it is short. Of lines, only the time is known.
+A line's time includes what it calls of libraries and C functions (docs/lines.md). Lines that are
+not exact in any of the trials, and were seen less than ten times, with this text, in each of them,
+share a label, `REST`: otherwise, a line would be missing in the trial in which it is short. Of
+lines, only the time is known.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ LINE = "line"
 
 _READ = """
     SELECT line.trial_id, line.thread_id, line.timer_id, timer.file, line.line,
-           max(line.text_hash), max(line.context_hash), sum(line.looks), sum(line.time_ns)
+           max(line.text_hash), max(line.context_hash), sum(line.looks),
+           sum(line.count), sum(line.time_ns)
       FROM line
       JOIN timer ON timer.id = line.timer_id
      WHERE line.trial_id IN ({trials})
@@ -108,11 +110,11 @@ def _rows(db: ProfileDB, question: Question) -> list[tuple[int, int, int, Line, 
     timers = None if of_timers is None else {*of_timers}
     looks_of: dict[tuple[int, str, int], int] = defaultdict(int)
     rows = []
-    for trial, thread, timer, file, number, text, context, looks, time in db.rows(
+    for trial, thread, timer, file, number, text, context, looks, count, time in db.rows(
         _READ.replace("{trials}", listed(chosen))
     ):
         line = Line(file or NO_FILE, number, text, context)
-        looks_of[trial, line.file, _meant(line)] += looks
+        looks_of[trial, line.file, _meant(line)] += looks if count is None else LEAST_LOOKS
         if (kept is None or thread in kept) and (timers is None or timer in timers):
             rows.append((trial, thread, timer, line, time))
     wanted = [limit.labels for limit in question.where if limit.dimension == LINE]

@@ -11,6 +11,7 @@ from taupy.profiledb.database import ProfileDB
 _OWN = (
     *("line", "end_line", "start_column", "end_column", "state"),
     *("looks", "time_ns", "seen_ns", "squares", "text_hash", "context_hash"),
+    *("count", "inclusive_ns"),
 )
 _READ = f"""
     SELECT thread_id, timer_id, callee_id, {", ".join(_OWN)}
@@ -20,7 +21,7 @@ _READ = f"""
 
 _SUMS = """
     SELECT thread.node, thread.context, thread.thread, timer.name, line.line, sum(line.looks),
-           sum(line.time_ns)
+           sum(line.time_ns), sum(line.count)
       FROM line
       JOIN thread ON thread.id = line.thread_id
       JOIN timer ON timer.id = line.timer_id
@@ -47,15 +48,18 @@ def add_lines(
                 None if line.callee is None else timers[line.callee],
                 *(line.line, line.end_line, line.column, line.end_column, line.state),
                 *(line.looks, line.time_ns, line.seen_ns, line.squares),
-                *(line.text_hash, line.context_hash),
+                *(line.text_hash, line.context_hash, line.count, line.inclusive_ns),
             )
             for line in lines
         ),
     )
 
 
-def line_sums(db: ProfileDB, trial: int) -> list[tuple[tuple[int, int, int], str, int, int, int]]:
-    """Thread, routine's full name, line, looks and time [ns] of a trial's lines."""
+def line_sums(
+    db: ProfileDB, trial: int
+) -> list[tuple[tuple[int, int, int], str, int, int, int, int | None]]:
+    """Thread, routine's full name, line, looks, time [ns] and count of a trial's lines; no count of
+    those that are estimates."""
     return [
         ((node, context, thread), name, *sums)
         for node, context, thread, name, *sums in db.rows(_SUMS, (trial,))

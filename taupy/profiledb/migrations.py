@@ -16,6 +16,7 @@ from taupy.profiledb.schema import (
     APPLICATION_ID,
     BACKWARD_PASSES,
     COLLECTIVES,
+    EXACT_LINES,
     KERNEL_CODES,
     KERNEL_LAUNCHES,
     LAYERS,
@@ -99,6 +100,12 @@ def add_sources(database: Any) -> None:
         database.execute(statement)
 
 
+def add_exact_lines(database: Any) -> None:
+    """Version 12: counts and inclusive times of lines."""
+    for statement in EXACT_LINES:
+        database.execute(statement)
+
+
 PLAIN: tuple[Upgrade, ...] = (
     make_tables,
     add_samples,
@@ -111,6 +118,7 @@ PLAIN: tuple[Upgrade, ...] = (
     tell_stretches_from_steps,
     add_backward_passes,
     add_sources,
+    add_exact_lines,
 )
 """Upgrades that only execute statements, since their tables have no row ids, which sqlite-utils'
 `create` does not know; they also make a new file, for which it is not imported."""

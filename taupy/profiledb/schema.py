@@ -482,6 +482,13 @@ LINES = (
 )
 """Additions of version 11, too."""
 
+EXACT_LINES = (
+    "ALTER TABLE line ADD COLUMN count INTEGER",
+    "ALTER TABLE line ADD COLUMN inclusive_ns INTEGER",
+)
+"""Additions of version 12. NULL: the row is an estimate. Of the rows of an exact line, one has its
+count and inclusive time, the others 0."""
+
 MODULES = (
     # Code loaded onto GPUs. sha256 is as in kernel_code.module, "" if it was not hashed.
     """CREATE TABLE module (

@@ -221,11 +221,13 @@ VIEWS = {
       CROSS JOIN step ON step.trial_id = trial.id AND step.kind <> 'stretch'
       CROSS JOIN thread ON thread.id = step.thread_id
      ORDER BY step.trial_id, step.thread_id, step.kind, step.number""",
-    # Lines of the program, estimated from looks; `callee` is the library's routine that was called.
+    # Lines of the program, estimated from looks unless there is a count; `callee` is the library's
+    # routine that was called.
     "lines": f"""
     SELECT {_NAMES},
            thread.node, thread.thread, timer.file, line.line, timer.short_name AS routine,
-           callee.short_name AS callee, line.state, line.looks, line.time_ns / 1e6 AS about_ms
+           callee.short_name AS callee, line.state, line.looks, line.time_ns / 1e6 AS about_ms,
+           line.count, line.inclusive_ns / 1e6 AS inclusive_ms
       FROM line
       CROSS JOIN thread ON thread.id = line.thread_id
       CROSS JOIN timer ON timer.id = line.timer_id

@@ -112,6 +112,13 @@ def count_until(part: Part, until_ns: int) -> None:
         if not (thread.ended or thread.native):
             for row in {0, *(row for row, _ in thread.open)}:
                 thread.inclusive[row] += more
+            for at, is_own, is_inner in thread.open_lines:
+                line = thread.lines[at]
+                thread.lines[at] = replace(
+                    line,
+                    own_ns=line.own_ns + more * is_own,
+                    inclusive_ns=line.inclusive_ns + more * (not is_inner),
+                )
             if thread.spans is not None:
                 thread.spans.late_ns += more
 

@@ -137,5 +137,26 @@ LAYER = np.dtype(
 SPAN = np.dtype([("node", "<u8"), ("start", "<u8"), ("end", "<u8")])
 """Start and end of a layer or phase (`_native/spans.h`)."""
 
+LINE_SUMS = np.dtype([(name, "<u8") for name in ("key", "first", "number")])
+"""The lines of a routine, whose records follow (`_native/line_events.h`)."""
+
+LINE_RECORD = np.dtype([(name, "<u8") for name in ("count", "own", "inclusive")])
+"""A line of it."""
+
+LINE_NODE = np.dtype(
+    [
+        ("node", "<u8"),
+        ("sums", "<u8"),
+        ("open", "<i8"),
+        *((name, "<u8") for name in ("own", "inclusive")),
+        *((name, "<u4") for name in ("is_inner", "goes_on")),
+        *((name, "<u8") for name in ("calls", "apart")),
+    ]
+)
+"""A call path of a routine with exact lines."""
+
+LINES_APART = np.dtype([(name, "<u8") for name in ("node", "caller", "next", "unused")])
+"""A call path whose time is not that of the lines that called it."""
+
 HIDDEN_BYTES = MEASURED_NODE.itemsize
 """Offset from a thread to its hidden node, which represents unrecorded call paths."""

@@ -2,13 +2,15 @@
 
 The time of a routine of the program, with the libraries' routines and C functions that it calls, is
 exact; how it is divided among the routine's lines is estimated from looks. A look is charged to the
-program's line that was at work, with the library's routine that was innermost.
+program's line that was at work, with the library's routine that was innermost. Where the
+interpreter has told the lines of a routine (`run --lines=exact`), the lines' times are exact, too,
+and looks only divide these.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from hashlib import blake2b
 from typing import TYPE_CHECKING
@@ -22,8 +24,10 @@ from taupy.model.metric import TIME
 from taupy.model.profile import LineTime, Profile, SourceFile, ThreadProfile
 from taupy.model.rows import TimerRow
 from taupy.model.source_text import decoded, read
+from taupy.record.exact_times import ExactTimes, Line, counted, exact_times
 from taupy.record.host_profile import FileNames, HostPlaces
 from taupy.record.line_table import Position, position_at, positions
+from taupy.record.part_data import Part, PartThread, Routine
 from taupy.record.source_files import own_codes
 from taupy.state import lines
 from taupy.state.folder import Folder
@@ -41,6 +45,9 @@ FACT = "taupy.lines"
 
 _TORN = 10
 """Looks that made no sense, of which one must know if there were no others."""
+
+_ALL = 0
+"""In the place of a line: all of a routine's."""
 
 _APART = frozenset({"IMPORT", "EXIT"})
 _NOT_PERMITTED = {
@@ -68,33 +75,57 @@ def add_lines(
     except (Damaged, OSError) as problem:
         profile.metadata["taupy.health.lines"] = f"the looks at lines cannot be read ({problem})"
         return
-    if held is None:
+    if held is None and not any(
+        thread.lines for of in places.values() for thread in of.part.threads
+    ):
         return
-    head, rows, codes = held
-    if head.refused:
+    head, rows, codes = held or (Head(), [], [])
+    join = _Join(profile, settings, codes)
+    exact = {
+        _key(measured): times
+        for place in places.values()
+        for thread, measured in zip(place.part.threads, place.threads, strict=False)
+        if (times := join.exact_lines(place.part, thread))
+    }
+    threads = {_key(measured): measured for measured in profile.threads}
+    if exact:
+        profile.metadata[FACT] = _exact(exact.values())
+        for key, times in exact.items():
+            threads[key].lines = join.lines(threads[key], [], times)
+    elif head.refused:
         why = _NOT_PERMITTED.get(_scope(), _FORBIDDEN)
         profile.metadata[FACT] = f"none: the watch may not read the program's memory: {why}"
         return
-    if not head.looks:
+    elif not head.looks:
         if head.torn >= _TORN:
             profile.metadata[FACT] = f"none: {count(head.torn)} looks at its frames made no sense"
         return
-    join = _Join(profile, settings, codes)
     by_process = {identity(place.part.name): place for place in places.values()}
-    by_thread: dict[tuple[int, int], list[Row]] = defaultdict(list)
-    threads: dict[tuple[int, int], ThreadProfile] = {}
+    by_thread: dict[tuple[int, int, int], list[Row]] = defaultdict(list)
     for row in rows:
         place = by_process.get((row.pid, row.ticks))
         if place is None or row.thread >= len(place.threads):
             join.lost += row.looks
             continue
-        measured = place.threads[row.thread]
-        key = measured.thread.node, measured.thread.thread
-        threads[key] = measured
-        by_thread[key].append(row)
-    for key, measured in threads.items():
-        measured.lines = join.lines(measured, by_thread[key])
-    profile.metadata[FACT] = _described(head, join.lost)
+        by_thread[_key(place.threads[row.thread])].append(row)
+    for key, of_thread in by_thread.items():
+        threads[key].lines = join.lines(threads[key], of_thread, exact.get(key, {}))
+    if head.looks:
+        counted_lines = profile.metadata.get(FACT)
+        looked = _described(head, join.lost)
+        profile.metadata[FACT] = (
+            f"{counted_lines}; of others, {looked}" if counted_lines else looked
+        )
+
+
+def _key(measured: ThreadProfile) -> tuple[int, int, int]:
+    thread = measured.thread
+    return thread.node, thread.context, thread.thread
+
+
+def _exact(threads: Iterable[ExactTimes]) -> str:
+    routines = {timer for times in threads for timer, _ in times}
+    return f"exact in {several(len(routines), 'routine')}"
 
 
 def _scope() -> int:
@@ -150,34 +181,55 @@ class _Join:
     def _timer_of(self, code: Code) -> int | None:
         return self.at.get((code.name, self.names.absolute(code.file), code.first_line))
 
-    def lines(self, measured: ThreadProfile, rows: Sequence[Row]) -> list[LineTime]:
-        """The times of a thread's lines, the longest first."""
+    def exact_lines(self, part: Part, thread: PartThread) -> ExactTimes:
+        """The exact lines of a thread, by routine and line."""
+        routines = part.routines
+        return exact_times(
+            (self.owner[timer], self.owner[timer] == timer, line)
+            for line in thread.lines
+            if (timer := self._timer_at(routines[line.routine])) is not None
+        )
+
+    def _timer_at(self, routine: Routine) -> int | None:
+        return self.at.get((routine.name, self.names.absolute(routine.file), routine.line))
+
+    def lines(
+        self, measured: ThreadProfile, rows: Sequence[Row], exact_lines: ExactTimes
+    ) -> list[LineTime]:
+        """The times of a thread's lines, the longest first.
+
+        Args:
+            exact_lines: of routines whose lines are not estimated.
+        """
         seen: dict[tuple[int, int | None, Position, str], list[float]] = defaultdict(
             lambda: [0, 0, 0.0]
         )
-        whole: dict[int, int] = defaultdict(int)
-        exact = self.exact(measured)
+        with_lines = {timer for timer, _ in exact_lines}
+        routines = self.exact(measured) if rows else {}
+        exact = {
+            (timer, _ALL): time_ns for timer, time_ns in routines.items() if timer not in with_lines
+        }
+        exact |= {line: times.own_ns for line, times in exact_lines.items()}
+        divided: dict[Line, int] = defaultdict(int)
         for row in rows:
             place = self.place(row)
-            if place is None or exact.get(place[0], 0) <= 0:
+            what = None if place is None else _what(place[0], place[2], with_lines)
+            if place is None or what is None or exact.get(what, 0) <= 0:
                 self.lost += row.looks
                 continue
             sums = seen[(*place, STATES[row.state])]
             sums[0] += row.looks
             sums[1] += row.time_ns
             sums[2] += row.squares
-            whole[place[0]] += row.time_ns
-        return sorted(
-            (
-                LineTime(
-                    timer, callee, *position, state, int(looks),
-                    round(exact[timer] * time_ns / whole[timer]) if whole[timer] else 0,
-                    int(time_ns), squares,
-                )
-                for (timer, callee, position, state), (looks, time_ns, squares) in seen.items()
-            ),
-            key=lambda line: (-line.time_ns, line.timer, line.line, line.column, line.state),
-        )  # fmt: skip
+            divided[what] += row.time_ns
+        estimated = []
+        for (timer, callee, position, state), (looks, time_ns, squares) in seen.items():
+            what = _what(timer, position, with_lines)
+            part = round(exact[what] * time_ns / divided[what]) if divided[what] else 0
+            estimated.append(
+                LineTime(timer, callee, *position, state, int(looks), part, int(time_ns), squares)
+            )
+        return sorted(counted(sorted(estimated, key=_order), exact_lines), key=_order)
 
     def place(self, row: Row) -> tuple[int, int | None, Position] | None:
         """The routine of the program, the library's routine that it has called if there is one,
@@ -222,6 +274,15 @@ class _Join:
         for code in np.flatnonzero(totals).tolist():
             sums[self.owner[code]] += int(totals[code])
         return sums
+
+
+def _what(timer: int, position: Position, with_lines: Collection[int]) -> Line:
+    """What is exact: the time of the line, or that of its routine."""
+    return timer, position.line if timer in with_lines else _ALL
+
+
+def _order(line: LineTime) -> tuple[int, int, int, int, str]:
+    return -line.time_ns, line.timer, line.line, line.column, line.state
 
 
 def _whole(column: Sequence[int]) -> Column:

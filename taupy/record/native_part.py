@@ -135,6 +135,10 @@ class NativePart(ABC):
         since = max(0, ticks - self.header.start_ticks)
         return int(self.header.start_ns + since * self.ns_per_tick)
 
+    def duration(self, ticks: int) -> int:
+        """A time in ns."""
+        return int(ticks * self.ns_per_tick)
+
     def samples(self, row_at: Callable[[int], int | None], index: int) -> list[UserEvent]:
         """User events; a killed process may have allocated one without filling it."""
         sampled = []

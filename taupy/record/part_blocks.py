@@ -18,6 +18,7 @@ STAMPED = 16
 _ROUTINE = struct.Struct("<QIIqQQQ")
 NODES, THREAD, ROUTINE, METADATA, EVENT, SAMPLES, STEPS, STEP_VALUE = range(1, 9)
 COMMUNICATORS, OPERATIONS, COLLECTIVES, COLLECTIVE_SUMS, LAYERS, SPANS, STRETCHES = range(10, 17)
+LINES, LINE_NODES, LINES_APART = range(18, 21)
 KIND_NAMES = ("python", "c", "timer")
 OPERATION_BYTES = 64
 """Size of the name of a collective operation."""
@@ -31,6 +32,7 @@ LAYOUT = Layout(
         **{STEPS: 496, STEP_VALUE: 16, LAYERS: 936, SPANS: 24},
         **{COMMUNICATORS: 256, OPERATIONS: OPERATION_BYTES, COLLECTIVES: 64},
         **{COLLECTIVE_SUMS: 64, STRETCHES: 192},
+        **{LINES: 24, LINE_NODES: 64, LINES_APART: 32},
     },
 )
 
@@ -48,6 +50,7 @@ class Blocks:
     threads: list[Block] = field(default_factory=list)
     steps: dict[int, list[Block]] = field(default_factory=lambda: defaultdict(list))
     spans: dict[int, list[Block]] = field(default_factory=lambda: defaultdict(list))
+    lines: dict[int, dict[int, list[Block]]] = field(default_factory=dict)  # thread -> by kind
     layers: list[int] = field(default_factory=list)
     step_values: dict[int, str] = field(default_factory=dict)  # place -> name
     collectives: dict[int, list[Block]] = field(default_factory=lambda: defaultdict(list))
@@ -79,6 +82,8 @@ class Blocks:
                 self.steps[thread].append(block)
             elif kind == SPANS:
                 self.spans[thread].append(block)
+            elif kind in (LINES, LINE_NODES, LINES_APART):
+                self.lines.setdefault(thread, {}).setdefault(kind, []).append(block)
             elif kind == LAYERS:
                 self.layers.append(start)
             elif kind == STEP_VALUE:

@@ -37,6 +37,24 @@ class Routine(NamedTuple):
     inputs: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class ExactLine:
+    """A line of a routine whose lines were told by the interpreter.
+
+    Attributes:
+        routine: a position in `Part.routines`.
+        count: how often it has begun.
+        own_ns: until the next line of its frame, without other routines of the program.
+        inclusive_ns: with all that it calls.
+    """
+
+    routine: int
+    line: int
+    count: int
+    own_ns: int
+    inclusive_ns: int
+
+
 class CallMetric(NamedTuple):
     """A metric beside time that the engine reads: at every call, or at regions only."""
 
@@ -78,6 +96,10 @@ class PartThread:
     ended: bool = False
     steps: list[PartSteps] = field(default_factory=list)
     spans: PartSpans | None = None
+    lines: list[ExactLine] = field(default_factory=list)
+    open_lines: list[tuple[int, bool, bool]] = field(default_factory=list)
+    """Positions in `lines` of those that the open rows were in; whether the time that passes is the
+    line's own, and whether it is in a recursion, so that an outer line has it, too."""
 
 
 @dataclass(slots=True)

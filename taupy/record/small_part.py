@@ -36,7 +36,7 @@ def is_small(file: Container, blocks: Blocks) -> bool:
     """Whether a part has few call paths, and nothing but them and user events."""
     if file.header.metric_count or blocks.collectives or any(map(len, blocks.steps.values())):
         return False
-    if any(map(len, blocks.spans.values())):
+    if blocks.lines or any(map(len, blocks.spans.values())):
         return False
     nodes = (block for of_thread in blocks.nodes.values() for block in of_thread)
     return sum(block.end - block.start for block in nodes) <= ROWS * _NODE.size

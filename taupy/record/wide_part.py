@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -99,10 +100,14 @@ class WidePart(NativePart):
         thread.counters = further[first:]
         if (thread.counters and not self.at_calls) or not all(of.at_calls for of in self.metrics):
             thread.counted = _behind(1, rows.nodes["region"]) != 0
-        thread.samples = self.samples(lambda address: self.row_at(rows, address), block.thread)
+        thread.samples = self.samples(partial(self.row_at, rows), block.thread)
         thread.steps = self.steps(block.thread, blocks)
         until = int(own["ended_ticks"]) or self.end_ticks
         thread.spans = self.spans(rows, block, blocks, [row for row, _ in open_rows], until)
+        if of_thread := blocks.lines.get(block.thread):
+            from taupy.record.exact_lines import add_exact_lines
+
+            add_exact_lines(self, partial(self.row_at, rows), of_thread, thread)
         return thread
 
     def parents(self, rows: Rows) -> Array:

@@ -124,13 +124,14 @@ def source(code: OwnCode, of: str = "your code") -> list[dict[str, Any]]:
 
 
 def lines_of_routines(code: OwnCode) -> dict[TimerRow, list[str]]:
-    """In words, the lines of each routine with the most estimated time, wherever it is called."""
+    """In words, the lines of each routine with the most time, wherever it is called."""
     text = {file.path: file.lines for file in code.files}
     words: dict[TimerRow, list[str]] = {}
     for line in code.lines:
         of_routine = words.setdefault(line.timer, [])
         if len(of_routine) < MOST_LINES:
-            where = f"line {line.line}, ~{duration(line.ns)}"
+            about = "~" if line.count is None else ""
+            where = f"line {line.line}, {about}{duration(line.ns)}"
             where += f" in {line.group}" if line.group else ""
             source = text.get(line.path or "", ())[line.line - 1 : line.line]
             of_routine.append(visible(": ".join((where, *map(str.strip, source)))))
@@ -160,6 +161,8 @@ def _line(line: OwnLine) -> dict[str, Any]:
         "looks": line.looks,
         "parts": line.by_kind,
         "calls": None if line.calls is None else visible(line.calls),
+        "count": line.count,
+        "whole": line.whole_ns,
     }
 
 
@@ -245,6 +248,7 @@ def _hot(line: HotLine) -> dict[str, Any]:
     return {
         "line": line.line,
         "ns": line.time_ns,
+        "exact": line.is_exact,
         "text": None if line.text is None else visible(line.text),
         "calls": None if line.calls is None else visible(line.calls),
     }

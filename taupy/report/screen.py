@@ -437,7 +437,8 @@ class _Screen:
             parts = [f"{how}{notes}"]
         names = [what if self.verbose else what.partition(" (")[0] for what in report.unmeasured]
         parts += [f"not measured: {', '.join(names)}"] if names else []
-        if any(place.hottest for group in report.places for place in group.places):
+        hottest = [place.hottest for group in report.places for place in group.places]
+        if any(line is not None and not line.is_exact for line in hottest):
             parts.append("~ sampled")
         yield from self._space()
         yield from self._wrapped("; ".join(parts), "", "  ")
@@ -541,7 +542,7 @@ def details_of(place: Place, words: str) -> list[str]:
     below = [part for part in place.callees if part.ns >= _MUCH * place.ns][:_CALLEES]
     line = []
     if hot is not None and hot.time_ns < (1 - _MUCH) * place.ns:
-        line = [f"this line ~{duration(hot.time_ns)}"]
+        line = [f"this line {'' if hot.is_exact else '~'}{duration(hot.time_ns)}"]
     callees = []
     for part in below:
         calls = f", {_calls(part.calls)}" if part.calls and part.calls != place.calls else ""

@@ -96,7 +96,7 @@ export class Flame {
     if (node.calls !== null) lines.push(`calls: ${count(node.calls)}`);
     if (this.change) lines.push(this.change.text(node));
     else if (node.key >= 0 && KINDS[node.color]) lines.push(KINDS[node.color]);
-    if (node.lines?.length) lines.push("estimated, wherever it is called:", ...node.lines);
+    if (node.lines?.length) lines.push("wherever it is called:", ...node.lines);
     return lines.filter(Boolean);
   }
 

@@ -218,7 +218,7 @@ function placeWords(place) {
   if (place.hot?.text) {
     const many = place.calls ? `, ${count(place.calls)} call${place.calls === 1 ? "" : "s"}` : "";
     const called = place.hot.calls ? `, mostly ${place.hot.calls}` : "";
-    return `${where} in ${place.name}${many} · this line ~${duration(place.hot.ns)}${called}`;
+    return `${where} in ${place.name}${many} · this line ${place.hot.exact ? "" : "~"}${duration(place.hot.ns)}${called}`;
   }
   const named = place.text === null || place.text.includes(place.name) ? "" : ` in ${place.name}`;
   const calls = place.calls ? `, ${count(place.calls)} call${place.calls === 1 ? "" : "s"}` : "";

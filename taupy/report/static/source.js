@@ -7,6 +7,7 @@ const FOLDED = 4; // so many lines without time become one
 const AROUND = 1; // lines that stay beside a definition
 const BODY = 60; // lines of a hot routine that stay below its definition
 const HOT = 0.005; // share of the file's time from which on a line is one of the hot ones
+const about = (lines) => (lines?.some((line) => line.count === null) ? "~" : ""); // exact lines have a count
 const WORDS = new Set(("False|None|True|and|as|assert|async|await|break|class|continue|def|del|elif|else|except|finally"
   + "|for|from|global|if|import|in|is|lambda|nonlocal|not|or|pass|raise|return|try|while|with|yield").split("|"));
 const TOKEN = /("""|'''|"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*')|(#.*)|([A-Za-z_]\w*)/g;
@@ -93,7 +94,7 @@ export class SourcePanel {
       here.push(routine);
       this.byLine.set(this.shownLine(routine.line), here);
     }
-    this.looked = new Map(); // estimated times, by line
+    this.looked = new Map(); // times of lines, by line
     for (const each of lines) this.looked.set(each.line, [...(this.looked.get(each.line) ?? []), each]);
     const timed = this.looked.size ? this.looked : this.byLine;
     const ns = (entry) => entry[1].reduce((sum, each) => sum + each.ns, 0);
@@ -200,13 +201,17 @@ export class SourcePanel {
     const [time, whole, calls] = [element("span", "", { class: "t" }), element("span", "", { class: "n whole" }), element("span", "", { class: "n calls" })];
     let shownBar = element("span");
     if (timed.length) {
-      time.textContent = looked.length ? `~${duration(ns)}` : duration(ns);
+      time.textContent = about(looked) + duration(ns);
       shownBar = bar(parts, this.largest + (looked.length ? 0 : parts.wait ?? 0));
     }
     if (routines.length) {
       const more = sum((each) => each.whole);
       whole.textContent = more > 1.005 * sum((each) => each.ns) ? duration(more) : "";
       if (sum((each) => each.calls)) calls.textContent = `${count(sum((each) => each.calls))}×`;
+    } else if (looked.length && !about(looked)) {
+      const more = looked.reduce((total, each) => total + each.whole, 0);
+      whole.textContent = more > 1.005 * ns ? duration(more) : "";
+      calls.textContent = `${count(looked.reduce((total, each) => total + each.count, 0))}×`;
     }
     const code = element("pre");
     code.append(...this.colours[number - 1].map(([kind, text]) => (kind ? element("i", text, { class: kind }) : text)));
@@ -269,9 +274,8 @@ export class SourcePanel {
       parts.push(element("h2", "Hottest here"));
       for (const line of this.hot.slice(0, 8)) {
         const all = this.looked.get(line) ?? this.byLine.get(line);
-        const about = this.looked.size ? "~" : "";
         const button = element("button", undefined, { class: "callee" });
-        button.append(element("code", `${line} ${this.looked.size ? this.lines[line - 1].trim() : all[0].name}`), element("span", about + duration(all.reduce((sum, each) => sum + each.ns, 0)), { class: "num" }));
+        button.append(element("code", `${line} ${this.looked.size ? this.lines[line - 1].trim() : all[0].name}`), element("span", about(this.looked.get(line)) + duration(all.reduce((sum, each) => sum + each.ns, 0)), { class: "num" }));
         button.addEventListener("click", () => { this.choose(line, true); this.list.focus({ preventScroll: true }); });
         parts.push(button);
       }
@@ -279,15 +283,20 @@ export class SourcePanel {
     this.side.replaceChildren(...parts);
   }
 
-  /** A line's estimate: the time of a routine is exact, its division among lines is not. */
+  /** A line's time: of most, only that of their routine is exact, and its division an estimate. */
   aboutLine(line) {
     const facts = element("dl");
     const fact = (name, value) => facts.append(element("dt", name), element("dd", value, { class: "num" }));
     if (line.group) fact("in", line.group);
-    fact("this line, estimated", `~${duration(line.ns)} ± ${duration(line.error)}`);
+    if (about([line])) fact("this line, estimated", `~${duration(line.ns)} ± ${duration(line.error)}`);
+    else {
+      fact("this line", duration(line.ns));
+      fact("with all that it calls", duration(line.whole));
+      fact("times", `${count(line.count)}, ${duration(line.ns / line.count)} each`);
+    }
     const kinds = Object.entries(line.parts).filter(([, ns]) => ns >= 0.01 * line.ns);
     if (kinds.length > 1) for (const [kind, ns] of kinds) fact(`  ${KINDS[kind]}`, `~${duration(ns)}`);
-    fact("looks", count(line.looks));
+    if (line.looks) fact("looks", count(line.looks));
     const parts = [facts];
     if (line.calls) parts.push(element("p", `Mostly ${line.calls}`, { class: "soft small" }));
     return parts;
