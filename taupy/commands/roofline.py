@@ -54,9 +54,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=get_args(Of),
         metavar="WHAT",
         help=f"what a point represents: {', '.join(get_args(Of))} "
-        "(default: kernel on a GPU, routine on a CPU); launch: similar launches of a kernel, by call path, or in Nsight Compute's files by "
-        "configuration and time; layer: of a network, with the layers in it; its backward pass is "
-        "a point of its own; step: of a training, on a CPU; rank: all its processes",
+        "(default: kernel on a GPU, routine on a CPU); launch: similar launches of a kernel, by "
+        "call path, or in Nsight Compute's files by configuration and time; layer: of a network, "
+        "with the layers in it; its backward pass is a point of its own; step: of a training, on "
+        "a CPU; rank: all its processes",
     )
     parser.add_argument(
         "-o",

@@ -186,8 +186,8 @@ def test_no_report_is_without_places(training, tmp_path):
     assert lines[-1].startswith("next: taupy report 1")
 
 
-@pytest.mark.parametrize("training", gpu_faults.FAULTS[:6])
-def test_the_page_has_the_numbers_of_the_screen(training, tmp_path):
+@pytest.mark.parametrize("training", gpu_faults.FAULTS)
+def test_screen_page_and_json_have_the_same_numbers(training, tmp_path):
     with ProfileDB.open(_stored(tmp_path, training())) as db:
         measured = report(db, db.latest())
         code = own_code(db, measured.trial.id, measured.places)
@@ -204,6 +204,33 @@ def test_the_page_has_the_numbers_of_the_screen(training, tmp_path):
     for shown, finding in zip(page["findings"], told["findings"], strict=True):
         assert shown["severity"] == finding["severity"]
         assert not finding["saved_ns"] or duration(finding["saved_ns"]) in shown["saved"]
+    # Where there is room, every one of these numbers is on the screen.
+    lines = iter(screen.text(measured, 200, 1000).splitlines())
+    numbers = [f" {duration(told['trial']['duration_ns'])} "]
+    numbers += [f"{band['name']} {duration(band['time_ns'])}" for band in told["strip"]]
+    for row in own:
+        if row["threads_group"] == MAIN and row["share_percent"] >= 1:
+            numbers.append(
+                f" {duration(row['time_ns'])} {row['share_percent']:.0f} % ".replace(
+                    " 0 %", " <1 %"
+                )
+            )
+            numbers.append(f" {row['calls']:,}x")
+            numbers += [
+                f"{callee['routine']} {duration(callee['time_ns'])}"
+                for callee in row["callees"][:1]
+            ]
+    numbers += [
+        f"{finding['kind']}, up to {duration(finding['saved_ns'])}"
+        for finding in told["findings"]
+        if finding["saved_ns"]
+    ]
+    line = ""
+    for number in numbers:  # in this order
+        while number not in line:
+            line = next(lines, None)
+            assert line is not None, (number, told["places"])
+            line = re.sub(" +", " ", f" {line} ")
 
 
 def test_details_leave_the_screen_before_places_and_findings_do(tmp_path):
