@@ -79,7 +79,8 @@ placeholder="program, tag, GPU, date ...">
 <table><thead><tr><th></th><th
 class="number">ID</th><th>Program</th><th>Experiment</th><th>Trial</th>
 <th>Started (UTC)</th><th
-class="number">Time</th><th>End</th><th>Tags</th><th>GPUs</th><th></th></tr></thead>
+class="number">Time</th><th>End</th>{% if taupy_tagged %}<th>Tags</th>{% endif %}
+{%- if taupy_with_gpus %}<th>GPUs</th>{% endif %}<th></th></tr></thead>
 {% for row in taupy_trials %}{% set t = row.trial_id|string %}<tr>
 <td class="whole"><input type="checkbox" name="t" value="{{ t }}" aria-label="trial {{ t }}"></td>
 <td class="number" data-name="ID"><a href="{{ taupy_reports }}/{{ t }}">{{ t }}</a></td>
@@ -94,9 +95,11 @@ class="number">Time</th><th>End</th><th>Tags</th><th>GPUs</th><th></th></tr></th
 {%- if row.state != "complete" %}{{ row.state }}{% if row.exit_code is not none %}, {% endif %}{%
 endif -%}
 {% if row.exit_code is not none %}exit {{ row.exit_code }}{% endif %}</td>
+{% if taupy_tagged %}
 <td{% if row.tags %} data-name="Tags"{% endif %}>{% for tag in row.tag_list %}<a class="tag"
-href="?q={{ tag|urlencode }}">{{ tag }}</a> {% endfor %}</td>
-<td{% if row.gpus %} data-name="GPUs"{% endif %}>{{ row.gpus or "" }}</td>
+href="?q={{ tag|urlencode }}">{{ tag }}</a> {% endfor %}</td>{% endif %}
+{% if taupy_with_gpus %}
+<td{% if row.gpus %} data-name="GPUs"{% endif %}>{{ row.gpus or "" }}</td>{% endif %}
 <td class="links"><a href="{{ taupy_url }}/top_routines?trial={{ t }}&metric=time">routines</a>
 <a href="{{ taupy_url }}/call_paths?trial={{ t }}&metric=time">call&nbsp;paths</a>
 {%- if row.gpus %} <a href="{{ taupy_url }}/gpu_kernels?trial={{ t }}">kernels</a>{% endif %}
@@ -292,9 +295,12 @@ def extra_template_vars(
         rows = await database.execute(EVERY_TRIAL if entry else LATEST_TRIALS)
         wanted = [row for row in map(_listed, rows) if _has_words(row, search)]
         begin = _begin(request.args.get("from"))
+        shown = wanted[begin : begin + _ROWS]
         neighbours = {"newer": begin - _ROWS, "older": begin + _ROWS}
         return {
-            "taupy_trials": wanted[begin : begin + _ROWS],
+            "taupy_trials": shown,
+            "taupy_tagged": any(row["tags"] for row in shown),
+            "taupy_with_gpus": any(row["gpus"] for row in shown),
             "taupy_count": several(len(wanted), "row"),
             "taupy_search": search,
             "taupy_each": entry,

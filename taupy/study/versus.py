@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 
 from taupy.analysis.match import Key
@@ -26,6 +26,9 @@ from taupy.units import duration
 
 _MOST_BARS = 24
 """Operators that are drawn, those that differ most."""
+
+_MOST_CHANGES = 8
+"""Routines that the overview draws, those that differ most."""
 
 
 def of_sides(
@@ -139,6 +142,7 @@ def _overview(compared: Compared) -> list[Part]:
         *([Part(lines=trials.warnings, is_warning=True)] if trials.warnings else []),
         *(Part(views=[view], is_warning=True) for view in obstacles),
         Part(views=[replace(trials, warnings=())]),
+        *_changes(compared),
     ]
     lines = compared.notes()
     if compared.few:
@@ -162,24 +166,51 @@ def _operators(compared: Compared) -> list[Section]:
         return []
     question = ComparisonOptions(by="operator")
     (answer,) = comparison.answers(compared.db, compared.sides, question)
-    pairs = [
-        (answer.keys[row.key].timer, first, second, second - first)
+    pairs = [pair for pair in _pairs(answer) if pair[0] not in NOT_OPERATORS]
+    bars = _bars(pairs, _MOST_BARS, "gpu")
+    picture = Part("Operators by the time that B loses (bars: A, then B)", bars=bars)
+    return [replace(sections[0], parts=[picture, *sections[0].parts])] if bars else sections
+
+
+def _changes(compared: Compared) -> list[Part]:
+    """The routines that differ most; where noise is known, beyond it."""
+    answer = next((each for each in compared.answers if each.metric.unit == "ns"), None)
+    if answer is None:
+        return []
+    words = None if compared.few else _words(compared, answer)
+    pairs = [pair for pair in _pairs(answer, words) if pair[1] != pair[2]]
+    if not pairs:
+        return [] if words is None else [Part("No routine changed beyond noise")]
+    beyond = "" if words is None else " beyond noise"
+    title = f"Routines whose own time changed most{beyond} (bars: A, then B)"
+    return [Part(title, bars=_bars(pairs, _MOST_CHANGES, "lib"))]
+
+
+def _pairs(
+    answer: ComparedTable, words: Mapping[Hashable, int] | None = None
+) -> list[tuple[str, float, float]]:
+    """Names with the values of both sides; with verdicts, of those that changed."""
+    return [
+        (answer.keys[row.key].timer, first, second)
         for row in answer.comparison.rows
-        if (first := row.values[0]) is not None and (second := row.values[1]) is not None
+        if (first := row.values[0]) is not None
+        and (second := row.values[1]) is not None
+        and (words is None or words.get(answer.keys[row.key].identity) == VERDICTS["more"])
     ]
-    pairs = [pair for pair in pairs if pair[0] not in NOT_OPERATORS]
-    largest = sorted(pairs, key=lambda pair: -abs(pair[3]))[:_MOST_BARS]
+
+
+def _bars(pairs: Sequence[tuple[str, float, float]], most: int, kind: str) -> list[Bar]:
+    """A pair of bars for each of those that differ most, what B loses most by first."""
+    largest = sorted(pairs, key=lambda pair: -abs(pair[2] - pair[1]))[:most]
     bars = []
-    for name, first, second, more in sorted(largest, key=lambda pair: -pair[3]):
+    for name, first, second in sorted(largest, key=lambda pair: pair[1] - pair[2]):
+        more = second - first
         sign = "-" if more < 0 else "+"
         ratio = f", {second / first:.3g} times A" if first else ""
         note = f"{sign}{duration(abs(more))}{ratio}"
-        bars.append(Bar(name, [("gpu", "A", round(first))], note, is_named=False))
-        bars.append(
-            Bar("", [("backward" if more > 0 else "data", "B", round(second))], is_named=False)
-        )
-    picture = Part("Operators by the time that B loses (bars: A, then B)", bars=bars)
-    return [replace(sections[0], parts=[picture, *sections[0].parts])] if bars else sections
+        bars.append(Bar(name, [(kind, "A", round(first))], note, is_named=False))
+        bars.append(Bar("", [("more" if more > 0 else "less", "B", round(second))], is_named=False))
+    return bars
 
 
 def _several(answers: Sequence[ComparedTable]) -> bool:

@@ -339,7 +339,11 @@ def test_in_a_narrow_window_nothing_is_wider_than_it(opened, name):
 
 
 def test_a_comparison_says_what_changed(opened):
-    page = opened("compared", "tab=flame")
+    page = opened("compared")
+    changed = page.locator("#tab-overview .bars .name").first
+    assert changed.text_content().startswith("decode (data.py:9)+150 ms")
+    page.click("[data-tab=flame]")
+    assert page.locator("[data-part=group]").input_value() == "main"  # of both sides
     page.locator("#tab-flame canvas").focus()
     said = page.locator("#tab-flame .said")
     for _ in range(3):

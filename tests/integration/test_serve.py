@@ -187,6 +187,8 @@ def test_every_trial_is_found_in_the_list_and_two_are_ticked(runs):
         assert listed("") == rows[:100] and "last of 4 runs" in fetch(f"{address}?from=100")
         assert listed("?from=100") == rows[100:]
         assert listed("?each=1&from=100") == list(range(30, 0, -1))
+        assert ["<th>Tags</th>" in fetch(f"{address}?q=n{at}") for at in (7, 99)] == [True, False]
+        assert "<th>GPUs</th>" not in fetch(address)  # no column without data
         assert listed("?q=BASE") == [7] and listed("?q=app0+n12") == [128, 126, 124, 122, 120, 12]
         assert listed("?q=nothing") == [] and "No trial has" in fetch(f"{address}?q=nothing")
         assert listed("?from=x") == listed("?from=-5") == rows[:100] and listed("?from=999") == []

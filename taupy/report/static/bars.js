@@ -1,6 +1,7 @@
 // Times beside each other: a bar for each GPU, or for each side of a comparison.
 import { shown } from "./numbers.js";
 import { element } from "./table.js";
+import { plain } from "./words.js";
 
 /** Each part's share of the widest bar, and its text: {kind, width in %, text}. */
 export function segments(rows) {
@@ -25,7 +26,7 @@ export function bars(rows) {
       made.append(piece);
     }
     const head = element("div", undefined, { class: "name" });
-    head.append(element("code", name), element("span", note, { class: "soft" }));
+    head.append(element("code", plain(name)), element("span", note, { class: "soft" }));
     figure.append(...(name || note ? [head, made] : [made]));
     if (named) figure.append(wordsOf(parts));
   });

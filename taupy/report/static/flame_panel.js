@@ -42,7 +42,7 @@ export class FlamePanel {
     const layered = this.forest.names.some((name) => /\bLAYER\b/.test(name.groups));
     for (const [value, text] of Object.entries(GROUPINGS)) {
       if (value === "layer" && !layered) continue;
-      if (value === "main" && (this.forest.compares || !this.main().length)) continue;
+      if (value === "main" && !this.main().length) continue;
       if (value === "thread" && this.forest.threads.length < 2) continue;
       if (value === "process" && new Set(this.forest.threads.map(({ node }) => node)).size < 2) continue;
       this.parts.group.append(element("option", text, { value }));

@@ -65,6 +65,17 @@ def test_of_routines_that_moved_the_noise_is_known(tmp_path):
     assert forest.judged
 
 
+@pytest.mark.parametrize("runs", [1, 5])
+def test_the_overview_draws_what_changed(tmp_path, runs):
+    contents, _ = contents_of(tmp_path / "a.db", runs)
+    (part,) = [part for part in contents.sections[0].parts if part.bars]
+    assert ("beyond noise" in part.title) == (runs == 5)
+    first, second = part.bars[:2]
+    assert first.name.startswith("f [") and first.note.startswith("+2.00 ms, ")
+    assert [bar.parts[0][1] for bar in (first, second)] == ["A", "B"]
+    assert len(part.bars) == 2  # `g` and others take the same
+
+
 def test_with_too_few_runs_nothing_is_judged(tmp_path):
     contents, _ = contents_of(tmp_path / "a.db", 1)
     assert not contents.forest.judged
