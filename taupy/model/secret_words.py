@@ -58,17 +58,17 @@ _IN_YAML = re.compile(
     r"""((?<!\$)[{,]\s*)([A-Za-z_][\w.-]*)(:\s*["']?)([^\s,{}"']+)(?=["']?\s*[,}])"""
 )
 _NAME = r"(?P<name>[A-Za-z_][\w.]*)"
-_OF_TYPE = r"(?:\s*:\s*[\w.\[\]| ]+?)?"
+_OF_TYPE = r"(?:\s*:\s*(?P<type>[\w.]+(?:\[[^\[\]=]*\])?[\w.\[\]| ]*?))?"
 _KEY_IN_CODE = r"""(?P<mark>["'])(?P<name>[\w.-]+)(?P=mark)"""
 _VALUE = (
-    r"""[rRbBuUfF]{0,2}(?P<quote>\"{3}|'{3}|["'`])"""
+    r"""(?:\(\s*)?[rRbBuUfF]{0,2}(?P<quote>\"{3}|'{3}|["'`])"""
     r"""(?P<value>(?:(?!(?P=quote))[^\\\n]|\\.)+)(?=(?P=quote))"""
 )
 _IN_CODE = tuple(
     re.compile(rule + _VALUE)
     for rule in (
-        rf"\b{_NAME}{_OF_TYPE}\s*(?:[+|]?=>?|:=)\s*\(?",
-        rf"\b{_NAME}{_OF_TYPE}\s*=\s*[\w.]*(?:Secret\w+|bytes|bytearray|str|decode|fromhex|unhexlify)\(\s*",
+        rf"\b{_NAME}{_OF_TYPE}\s*(?:[+|]?=>?|:=)\s*",
+        rf"\b{_NAME}{_OF_TYPE}\s*=\s*[\w.]*(?:Secret\w+|bytes|bytearray|str|decode|fromhex|unhexlify|dedent)\(\s*",
         rf"\b{_NAME}{_OF_TYPE}\s*=\s*[\w.]+\(\s*default\s*=\s*",
         rf"\b{_NAME}{_OF_TYPE}\s*=\s*[^=,;\n]{{1,200}}?\b(?:or|else)\s+",
         rf"{_KEY_IN_CODE}\s*(?:\]\s*=|:|=>)\s*",
@@ -81,10 +81,14 @@ _SETTER = re.compile(rf"""\b(?:set|with|use)_?{_NAME}\(\s*{_VALUE}(?=["']\s*\))"
 _COMPARED = re.compile(rf"\b{_NAME}\s*[!=]=\s*{_VALUE}")
 _ITEM = r"""[rRbBuUfF]{0,2}(?:"(?:[^"\\]|\\.)*+"|'(?:[^'\\]|\\.)*+')|[\w.]++"""
 _SEVERAL_IN_CODE = re.compile(
-    rf"\b{_NAME}{_OF_TYPE}\s*=\s*[\[({{](?P<values>\s*+(?:(?:{_ITEM})\s*+,?\s*+)++)(?=[\])}}])"
+    rf"\b{_NAME}{_OF_TYPE}\s*=\s*[\[({{](?P<values>\s*+(?:(?:{_ITEM})\s*+[,:]?\s*+)++)(?=[\])}}])"
 )
+_SETTING = re.compile(
+    r"""(?:(?<=^)|(?<=[\s#]))([A-Za-z_][\w.-]*)(\s?[:=]\s?)(?!MASKED)([^\s()\[\]{}<>"'`,#]{3,})(?=\s*(?:#.*)?\Z)"""
+)
+_TARGET = r"""[A-Za-z_][\w.]*(?:\[["'][\w.-]*["']\])?"""
 _AT_ONCE = re.compile(
-    rf"(?:\A|(?<=[;\n]))\s*(?P<names>[A-Za-z_][\w.]*(?:\s*,\s*[A-Za-z_][\w.]*)+)\s*=\s*\(?"
+    rf"(?:\A|(?<=[;\n]))\s*(?P<names>{_TARGET}(?:\s*,\s*{_TARGET})+)\s*=\s*\(?"
     rf"(?P<values>(?:{_ITEM})(?:\s*,\s*(?:{_ITEM}))+)(?=\s*\)?\s*(?:\Z|[;\n]))"
 )
 _ITEMS = re.compile(_ITEM)
@@ -194,7 +198,16 @@ class Rules:
     def code(self, line: str, *, is_statement: bool) -> str:
         """A statement of a program on one line, or a line of a comment or of a text in it."""
         line = self.text(_OPTION_IN_CODE.sub(self._in_words, line), is_code=True)
-        return line if is_statement else _HEADER.sub(self._header, line)
+        if is_statement:
+            return line
+        return _SETTING.sub(self._setting, _HEADER.sub(self._header, line))
+
+    def _setting(self, match: re.Match[str]) -> str:
+        """`password: X` in YAML, `PASSWORD=X` in the text of an environment: no word of prose, and
+        no name of a variable."""
+        name, between, value = match.groups()
+        is_name = not any(map(str.isdigit, value)) and re.fullmatch(r"[\w.]+", value)
+        return f"{name}{between}{value if is_name else self.if_secret(name, value)}"
 
     def _in_words(self, match: re.Match[str]) -> str:
         """A command line within a text of a program."""
@@ -290,6 +303,8 @@ class Rules:
 
     def _in_code(self, match: re.Match[str]) -> str:
         value = self.if_secret(match["name"], match["value"], is_in_data=True)
+        if type_ := match.groupdict().get("type"):  # or the name, as in `if x: password = "X"`
+            value = self.if_secret(type_, value, is_in_data=True)
         return f"{match[0][: match.start('value') - match.start()]}{value}"
 
     def _compared(self, match: re.Match[str]) -> str:
@@ -312,7 +327,8 @@ class Rules:
 
         def masked(item: re.Match[str]) -> str:
             of, quote = name(), item[0][-1]
-            if quote not in "\"'":
+            is_key = item.string[item.end() :].lstrip().startswith(":")
+            if quote not in "\"'" or is_key:
                 return item[0]
             start, _, text = item[0][:-1].partition(quote)
             return f"{start}{quote}{self.if_secret(of, text, is_in_data=True)}{quote}"
@@ -371,6 +387,8 @@ class Rules:
         value, space, rest = match[2], "", ""
         if not is_first:
             value, space, rest = match[2].partition(" ")
+            if value.isalpha() and match[1].lower().startswith("api"):  # what it is, in prose
+                return match[0]
         return f"{match[1]}{self.masked(value)}{space}{rest}"
 
     def is_secret(self, name: str, value: str, *, is_in_data: bool = False) -> bool:
