@@ -345,8 +345,10 @@ def _names(target: list[str]) -> tuple[str, str]:
     path = os.path.abspath(first)
     if os.path.isdir(path):
         return os.path.basename(path.rstrip("/")) or path, path
-    stem = os.path.basename(path)
-    return (stem.rsplit(".", 1)[0] if "." in stem[1:] else stem), os.path.dirname(path)
+    stem, folder = os.path.basename(path), os.path.dirname(path)
+    if folder == os.path.dirname(os.path.abspath(sys.executable)):
+        folder = cwd  # an installed command, such as pytest: what it runs for the user is here
+    return (stem.rsplit(".", 1)[0] if "." in stem[1:] else stem), folder
 
 
 def _cwd() -> str:

@@ -152,3 +152,16 @@ def test_what_python_would_run_is_run_whatever_its_first_line_names(folder, name
 def test_a_program_of_another_language_is_refused(folder):
     (folder / "tool").write_text("#!/usr/bin/env perl\nmy $x = 1;\n")
     assert "tool is a program for perl, which taupy does not measure" in refused("./tool")
+
+
+def test_files_of_an_installed_commands_user_are_named_from_the_current_folder(
+    tmp_path, monkeypatch
+):
+    """Not by their whole path, since the command lies elsewhere."""
+    from taupy.commands.run import _names
+
+    monkeypatch.chdir(tmp_path)
+    beside = os.path.dirname(os.path.abspath(sys.executable))
+    assert _names([f"{beside}/pytest", "-q"]) == ("pytest", str(tmp_path))
+    assert _names(["scripts/x.py"]) == ("x", str(tmp_path / "scripts"))
+    assert _names([f"{beside}/torchrun", "scripts/x.py"]) == ("x", str(tmp_path / "scripts"))
