@@ -17,10 +17,11 @@ def among(places: Iterable[str]) -> Matches:
         names.setdefault(name, []).append(file)
 
     def matches(timer: TimerRow) -> bool:
+        ends = names.get(timer.short_name)
+        if ends is None:
+            return False
         file = timer.file or ""
-        return any(
-            file == end or file.endswith(f"/{end}") for end in names.get(timer.short_name, ())
-        )
+        return any(file == end or file.endswith(f"/{end}") for end in ends)
 
     return matches
 

@@ -15,6 +15,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass
 from functools import cached_property
+from itertools import compress
 from typing import Any, Literal, NamedTuple
 
 from taupy.analysis.known_routines import among, is_wait
@@ -27,7 +28,7 @@ from taupy.analysis.own_code import (
     package_name,
     package_of,
 )
-from taupy.model.forest import preorder
+from taupy.model.forest import callers_first
 from taupy.model.metric import ROOT_TIMER, TIME
 from taupy.model.profile import Profile
 from taupy.model.rows import ThreadRow, TimerRow
@@ -229,6 +230,43 @@ def own_timers(tree: Tree, path_of: Mapping[str, str | None]) -> list[bool]:
     return _Tally(tree, [""] * len(tree.threads), path_of, {}).own
 
 
+class _Context(NamedTuple):
+    """What the time of a call path belongs to.
+
+    Attributes:
+        counted: whether calls were counted on its thread.
+        owner: a routine of the program, or what is apart from all of them.
+        entry: the library's routine or C function that the owner called, -1 for none.
+    """
+
+    group: int
+    counted: bool
+    owner: int
+    entry: int
+
+
+class _Step(NamedTuple):
+    """What a routine that is called in a context adds.
+
+    Attributes:
+        context: that of its call path.
+        code: the routine.
+        caller: the owner that calls this routine of a library.
+        begins: whether it is the owner, and not a comprehension in it.
+        by: the program's routine that calls this one.
+        awaiting: the program's routine that awaits this one.
+        selects: whether an event loop waits in it.
+    """
+
+    context: _Context
+    code: int
+    caller: int | None
+    begins: bool
+    by: int | None
+    awaiting: int | None
+    selects: bool
+
+
 class _Tally:
     """The sums of a tree by group of threads and owner."""
 
@@ -245,9 +283,7 @@ class _Tally:
         self.groups = [number_of[name] for name in group_of]
         self.paths = [path_of.get(timer.timer) or timer.file for timer in tree.timers]
         self.counted = self._counted()
-        parent = tree.parent
-        in_order = all(above < row for row, above in enumerate(parent))
-        self.order: Sequence[int] = range(len(parent)) if in_order else preorder(parent)
+        self.order = callers_first(tree.parent)
         self.begins = self._begins()
         self._add(Extent(frozenset(self._files(self.begins))))
         if (wider := self._wider()) is not None:
@@ -312,16 +348,17 @@ class _Tally:
 
     def _counted(self) -> list[bool]:
         """Of each thread, whether calls were counted."""
-        counted = [False] * len(self.tree.threads)
-        for thread, calls in zip(self.tree.thread, self.tree.calls, strict=True):
-            if calls:
-                counted[thread] = True
-        return counted
+        counted = {*compress(self.tree.thread, self.tree.calls)}
+        return [thread in counted for thread in range(len(self.tree.threads))]
 
     # --- sums ----------------------------------------------------------------
 
     def _add(self, extent: Extent, launchers: frozenset[int] = frozenset()) -> None:
-        """Add up exclusive times, calls, callees and callers, once for each row.
+        """Add up exclusive times, calls, callees and callers.
+
+        What a call path adds to which sum depends on the thread's group, on what its caller's time
+        belongs to and on its routine: that is decided once for each such step, and each row is
+        added to its step.
 
         Args:
             launchers: scripts that only start an installed program, which runs code of others.
@@ -331,8 +368,94 @@ class _Tally:
             timer.timer != ROOT_TIMER and code not in launchers and is_own(path, extent, timer)
             for code, (timer, path) in enumerate(zip(timers, self.paths, strict=True))
         ]
-        owner_of = owners(timers, own)
-        roles = self.roles = [_role(timer, mine) for timer, mine in zip(timers, own, strict=True)]
+        self.owner_of = owners(timers, own)
+        self.roles = [_role(timer, mine) for timer, mine in zip(timers, own, strict=True)]
+        starts = zip(self.groups, self.counted, strict=True)
+        contexts = [_Context(group, counted, _OUTSIDE, -1) for group, counted in starts]
+        number_of = {context: number for number, context in enumerate(dict.fromkeys(contexts))}
+        begin = [number_of[context] for context in contexts]
+        self.contexts = list(number_of)
+        context = self.context = [-1] * len(tree.parent)
+        numbers: dict[int, int] = {}
+        steps: list[_Step] = []
+        after: list[int] = []
+        counts: list[float] = []
+        times: list[float] = []
+        find, size = numbers.get, 2 * len(timers)
+        parent, thread, timer = tree.parent, tree.thread, tree.timer
+        calls, exclusive = tree.calls, tree.exclusive
+        for row in self.order:
+            above, count, time = parent[row], calls[row], exclusive[row]
+            before = context[above] if above >= 0 else begin[thread[row]]
+            key = before * size + 2 * timer[row] + (count == 0)
+            number = find(key)
+            if number is None:
+                number = numbers[key] = len(steps)
+                step = self._step(self.contexts[before], timer[row], count == 0)
+                steps.append(step)
+                after.append(number_of.setdefault(step.context, len(number_of)))
+                if after[-1] == len(self.contexts):
+                    self.contexts.append(step.context)
+                counts.append(0)
+                times.append(0)
+            context[row] = after[number]
+            if count:
+                counts[number] += count
+            if time:
+                times[number] += time
+        self._sum(steps, counts, times)
+        self.slept: dict[tuple[int, int], tuple[int, float]] = {}
+        for row, (looks, ns) in self.asleep.items():
+            here = self.contexts[context[row]]
+            where = here.group, here.owner
+            before_looks, before_ns = self.slept.get(where, (0, 0.0))
+            self.slept[where] = before_looks + looks, before_ns + ns
+
+    def _step(self, before: _Context, code: int, is_not_called: bool) -> _Step:
+        """From a caller's context to that of a routine that it calls."""
+        timers = self.tree.timers
+        mine, enters = before.owner, before.entry
+        caller = by = awaiting = None
+        begins = selects = False
+        role = self.roles[code]
+        if role == "library":
+            if is_not_called and before.counted:
+                mine, enters = _OUTSIDE, -1  # a caller of the fork, in the parent process
+            elif enters < 0 <= mine:
+                caller = mine
+        elif role == "own":
+            outer, entered = mine, enters
+            mine, enters = self.owner_of[code], -1
+            begins = code == mine
+            if outer <= _WAITING:
+                outer = _routine(outer)
+            if 0 <= outer != mine and not (entered >= 0 and _is_loop(timers[entered])):
+                by = outer
+        elif role == "imports":
+            mine, enters = _IMPORTS, enters if mine == _IMPORTS else code
+        elif role == "exit":
+            mine, enters = _EXIT, -1
+        elif role == "measuring":
+            mine, enters = _OUTSIDE, -1
+        elif role == "awaited":
+            if mine >= 0:
+                awaiting = mine
+                if enters < 0:
+                    caller = mine
+        else:
+            of_child = enters >= 0 and timers[enters].file == _CHILDREN
+            if mine > _WAITING and mine != _IMPORTS and not of_child:
+                if enters < 0:
+                    caller = mine
+                mine = _waiting(mine)
+            selects = role == "selects" and mine <= _WAITING
+        if caller is not None:
+            enters = code
+        context = _Context(before.group, before.counted, mine, enters)
+        return _Step(context, code, caller, begins, by, awaiting, selects)
+
+    def _sum(self, steps: Sequence[_Step], counts: Sequence[float], times: Sequence[float]) -> None:
+        """Add up the calls and exclusive times of all steps."""
         self.sums: dict[tuple[int, int], float] = defaultdict(float)
         self.calls: dict[tuple[int, int], float] = defaultdict(float)
         self.below: dict[tuple[int, int, int], float] = defaultdict(float)
@@ -340,65 +463,22 @@ class _Tally:
         self.above: dict[tuple[int, int, int], float] = defaultdict(float)
         self.awaits: dict[tuple[int, int], float] = defaultdict(float)
         self.selected: dict[tuple[int, int, int], float] = defaultdict(float)
-        self.slept: dict[tuple[int, int], tuple[int, float]] = {}
-        sums, below = self.sums, self.below
-        timer, parent, thread = tree.timer, tree.parent, tree.thread
-        groups, counted = self.groups, self.counted
-        calls, exclusive = tree.calls, tree.exclusive
-        owner = self.owner = [_OUTSIDE] * len(parent)
-        entry = [-1] * len(parent)
-        for row in self.order:
-            code, above, count = timer[row], parent[row], calls[row]
-            group = groups[thread[row]]
-            mine, enters = (owner[above], entry[above]) if above >= 0 else (_OUTSIDE, -1)
-            caller = None  # the owner that calls this routine of a library
-            role = roles[code]
-            if role == "library":
-                if count == 0 and counted[thread[row]]:
-                    mine, enters = _OUTSIDE, -1  # a caller of the fork, in the parent process
-                elif enters < 0 <= mine:
-                    caller = mine
-            elif role == "own":
-                before, entered = mine, enters
-                mine, enters = owner_of[code], -1
-                if code == mine and count:
-                    self.calls[group, mine] += count
-                    if before <= _WAITING:
-                        before = _routine(before)
-                    if 0 <= before != mine and not (entered >= 0 and _is_loop(timers[entered])):
-                        self.above[group, mine, before] += count
-            elif role == "imports":
-                mine, enters = _IMPORTS, enters if mine == _IMPORTS else code
-            elif role == "exit":
-                mine, enters = _EXIT, -1
-            elif role == "measuring":
-                mine, enters = _OUTSIDE, -1
-            elif role == "awaited":
-                if mine >= 0:
-                    self.awaits[group, mine] += count or 0
-                    if enters < 0:
-                        caller = mine
-            else:
-                of_child = enters >= 0 and timers[enters].file == _CHILDREN
-                if mine > _WAITING and mine != _IMPORTS and not of_child:
-                    if enters < 0:
-                        caller = mine
-                    mine = _waiting(mine)
-                if role == "selects" and mine <= _WAITING:
-                    self.selected[group, mine, code] += exclusive[row] or 0
-            if caller is not None:
-                enters = code
-                self.below_calls[group, caller, code] += count or 0
-            owner[row], entry[row] = mine, enters
-            time = exclusive[row]
+        for step, count, time in zip(steps, counts, times, strict=True):
+            group, _, mine, enters = step.context
+            if step.begins and count:
+                self.calls[group, mine] += count
+                if step.by is not None:
+                    self.above[group, mine, step.by] += count
+            if step.awaiting is not None:
+                self.awaits[group, step.awaiting] += count
+            if step.selects:
+                self.selected[group, mine, step.code] += time
+            if step.caller is not None:
+                self.below_calls[group, step.caller, step.code] += count
             if time:
-                sums[group, mine] += time
+                self.sums[group, mine] += time
                 if enters >= 0:
-                    below[group, mine, enters] += time
-        for row, (looks, ns) in self.asleep.items():
-            where = groups[thread[row]], owner[row]
-            before_looks, before_ns = self.slept.get(where, (0, 0.0))
-            self.slept[where] = before_looks + looks, before_ns + ns
+                    self.below[group, mine, enters] += time
 
     # --- places --------------------------------------------------------------
 
@@ -407,8 +487,8 @@ class _Tally:
         whole: dict[int, float] = defaultdict(float)
         for (group, _), ns in self.sums.items():
             whole[group] += ns
-        callees = _sorted(self.below)
-        callers = _largest(self.above)
+        callees = _sorted(self.below, self.tree.timers)
+        callers = _largest(self.above, self.tree.timers)
         for (group, owner), ns in self.sums.items():
             if ns <= 0:
                 continue
@@ -433,7 +513,7 @@ class _Tally:
 
     @cached_property
     def _packages(self) -> dict[str, list[Package]]:
-        """Those of each group, in one pass over the rows: there may be as many groups as threads."""
+        """Those of each group, in one pass: there may be as many groups as threads."""
         tree, roles, paths = self.tree, self.roles, self.paths
         name_of = [
             package_name(path, timer) if role in ("library", "awaited") else None
@@ -441,8 +521,9 @@ class _Tally:
         ]
         within: list[str | None] = [None] * len(tree.parent)
         sums: dict[tuple[int, str], list[float]] = defaultdict(lambda: [0.0, 0.0])
+        owner_of = [context.owner for context in self.contexts]
         for row in self.order:
-            code, above, owner = tree.timer[row], tree.parent[row], self.owner[row]
+            code, above, owner = tree.timer[row], tree.parent[row], owner_of[self.context[row]]
             if roles[code] not in ("library", "awaited"):
                 continue
             name = within[row] = name_of[code] or (within[above] if above >= 0 else None)
@@ -579,24 +660,28 @@ def _routine(waiting: int) -> int:
     return _WAITING - 1 - waiting if waiting < _WAITING else _OUTSIDE
 
 
-def _largest(sums: Mapping[tuple[int, int, int], float]) -> dict[tuple[int, int], int]:
-    """For each group and owner, the third part of the key with the largest sum."""
-    largest: dict[tuple[int, int], tuple[float, int]] = {}
+def _largest(
+    sums: Mapping[tuple[int, int, int], float], timers: Sequence[TimerRow]
+) -> dict[tuple[int, int], int]:
+    """For each group and owner, the routine with the largest sum; of equal ones, the first by
+    name."""
+    largest: dict[tuple[int, int], tuple[float, str, int]] = {}
     for (group, owner, code), value in sums.items():
-        before = largest.get((group, owner))
-        if before is None or value > before[0]:
-            largest[group, owner] = value, code
-    return {key: code for key, (_, code) in largest.items()}
+        here = (-value, timers[code].timer, code)
+        largest[group, owner] = min(largest.get((group, owner), here), here)
+    return {key: code for key, (_, _, code) in largest.items()}
 
 
-def _sorted(sums: Mapping[tuple[int, int, int], float]) -> dict[tuple[int, int], list[int]]:
-    """For each group and owner, the third parts of the keys, the largest sum first."""
+def _sorted(
+    sums: Mapping[tuple[int, int, int], float], timers: Sequence[TimerRow]
+) -> dict[tuple[int, int], list[int]]:
+    """For each group and owner, the routines, the largest sum first; equal ones by name."""
     parts: dict[tuple[int, int], list[int]] = defaultdict(list)
     for (group, owner, code), value in sums.items():
         if value > 0:
             parts[group, owner].append(code)
     for (group, owner), codes in parts.items():
-        codes.sort(key=lambda code: -sums[group, owner, code])
+        codes.sort(key=lambda code: (-sums[group, owner, code], timers[code].timer))
     return parts
 
 

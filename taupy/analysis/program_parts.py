@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from taupy.model import callpaths
 from taupy.model.answer import Answer
-from taupy.model.forest import outermost, preorder
+from taupy.model.forest import callers_first, outermost
 from taupy.model.metric import ROOT_TIMER
 from taupy.model.rows import Named
 from taupy.model.table import Amount, Column, Table, numbered
@@ -62,7 +62,7 @@ def _reached(answer: Answer, parent: Sequence[int], matches: Callable[[Named], b
     """For each row, whether it belongs to a selected timer or is below one."""
     fits = [matches(timer) for timer in answer.table.labels["timer"]]
     fits_below = [fits[code] for code in answer.table.codes["timer"]]
-    for row in preorder(parent):
+    for row in callers_first(parent):
         if parent[row] >= 0 and fits_below[parent[row]]:
             fits_below[row] = True
     return fits_below
@@ -71,7 +71,7 @@ def _reached(answer: Answer, parent: Sequence[int], matches: Callable[[Named], b
 def _less(values: Sequence[Amount], parent: Sequence[int], outside: Sequence[bool]) -> list[Amount]:
     """Inclusive values minus those of the excluded rows below."""
     lost: list[int | float] = [0] * len(parent)
-    for row in reversed(preorder(parent)):
+    for row in reversed(callers_first(parent)):
         above = parent[row]
         if above >= 0 and not outside[above]:
             lost[above] += (values[row] or 0) if outside[row] else lost[row]

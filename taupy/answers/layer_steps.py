@@ -16,7 +16,7 @@ from taupy.answers.answer import column_of
 from taupy.answers.layer_sums import NO_LAYER, TIMES, Layers, is_of_layers, thread_title
 from taupy.answers.steps import notable
 from taupy.errors import UsageError
-from taupy.model.forest import outermost, preorder
+from taupy.model.forest import callers_first, outermost
 from taupy.model.rows import ThreadRow
 from taupy.model.step_spans import NO_STEP, Spans, Stamped, Step
 from taupy.model.step_times import step_times
@@ -253,7 +253,7 @@ def _spread(lists: Sequence[Sequence[int]], which: _Numbers) -> tuple[_Numbers, 
 def _nearest(parent: Sequence[int], rows: _Numbers) -> _Numbers:
     """For each row of a tree, the nearest one of these rows above it; -1 for none."""
     chosen, above = {*rows.tolist()}, [-1] * len(parent)
-    for row in preorder(parent):
+    for row in callers_first(parent):
         if (around := parent[row]) >= 0:
             above[row] = around if around in chosen else above[around]
     return _whole(above)

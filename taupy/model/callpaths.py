@@ -18,6 +18,9 @@ def parents(table: Table) -> list[int]:
     """Each row's parent row, -1 for a root."""
     code_of = {id: code for code, id in enumerate(table.labels["callpath"])}
     above = [code_of.get(id, -1) for id in table.labels["parent"]]
+    if table.codes["callpath"] == range(table.size):  # of one thread
+        codes = table.codes["parent"]
+        return above if codes == range(table.size) else list(map(above.__getitem__, codes))
     size = len(code_of)
     threads = [thread * size for thread in table.codes["thread"]]
     keys = map(int.__add__, threads, table.codes["callpath"])

@@ -59,6 +59,33 @@ def preorder(parent: Sequence[int], order: Sequence[int] | None = None) -> list[
     return rows
 
 
+def callers_first(parent: Sequence[int]) -> Sequence[int]:
+    """The rows, each after its caller, as far as they are below a root: for values that pass from
+    callers to callees, where the order of siblings does not matter."""
+    if all(above < row for row, above in enumerate(parent)):
+        return range(len(parent))
+    order: list[int] = []
+    found = bytearray(len(parent))  # 1: climbed from, 2: in order
+    for row, above in enumerate(parent):
+        if found[row]:
+            continue
+        if above < 0 or found[above] == 2:
+            found[row] = 2
+            order.append(row)
+            continue
+        climbed = []
+        here = row
+        while here >= 0 and not found[here]:
+            found[here] = 1
+            climbed.append(here)
+            here = parent[here]
+        if here < 0 or found[here] == 2:
+            for here in reversed(climbed):
+                found[here] = 2
+                order.append(here)
+    return order
+
+
 def outermost(parent: Sequence[int], keys: Sequence[int]) -> array[int]:
     """Rows that have no ancestor with the same key; rows with the key -1 never count.
 

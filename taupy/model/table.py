@@ -12,8 +12,9 @@ the dimension's labels. None in a column means that nothing was measured, which 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import add
 from typing import Any, Literal, NamedTuple
 
 Amount = int | float | None
@@ -130,6 +131,9 @@ class Table:
         }  # fmt: skip
 
 
+_JOINED: Mapping[How, Callable[[Any, Any], Any]] = {"sum": add, "max": max, "min": min}
+
+
 def numbered(*keys: Sequence[int], size: int) -> tuple[list[int], list[int]]:
     """A number per row, equal for equal keys, and the first row with each number."""
     if not keys:
@@ -189,15 +193,10 @@ def _together(
 ) -> list[Amount]:
     """One number per group; None if none of its rows has a value."""
     sums: list[Amount] = [None] * count
+    joined = _JOINED[how]
     for row in rows:
         value, group = values[row], groups[row]
-        if value is None or group < 0:
-            continue
-        before = sums[group]
-        if before is None:
-            sums[group] = value
-        elif how == "sum":
-            sums[group] = before + value
-        else:
-            sums[group] = max(before, value) if how == "max" else min(before, value)
+        if value is not None and group >= 0:
+            before = sums[group]
+            sums[group] = value if before is None else joined(before, value)
     return sums

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from taupy.model import callpaths
-from taupy.model.forest import preorder
+from taupy.model.forest import callers_first
 from taupy.model.question import Condition, Label, Question
 from taupy.model.rows import TimerRow
 from taupy.model.table import Table
@@ -72,7 +72,7 @@ def row_phases(table: Table, labels: Sequence[Label] | None = None) -> tuple[lis
     parent = callpaths.parents(table)
     within: list[Within | None] = [None] * table.size
     codes = table.codes["timer"]
-    for row in preorder(parent):
+    for row in callers_first(parent):
         above, code = parent[row], codes[row]
         around = within[above] if above >= 0 else None
         within[row] = here = phase_in(around, groups[code]) if is_phase[code] else around

@@ -105,8 +105,12 @@ def _summed(db: ProfileDB, translation: Translation, statement: Statement) -> Ta
             refuse_infinite(numbers)
     codes: dict[str, Sequence[int]] = {}
     ids: dict[str, Sequence[Any]] = {}
+    # Of one thread, each row is a call path of its own; equal parents need no number to be found.
+    single: set[str] = {*statement.keys} if len(statement.keys) == 1 else set()
+    if single == {"callpath"}:
+        single.add("parent")
     for name, column in zip(names, cells, strict=False):
-        codes[name], ids[name] = _coded(column, unique=names == [name])
+        codes[name], ids[name] = _coded(column, unique=name in single)
     for name, only in (("trial", translation.trials), ("thread", (translation.lone,))):
         if name not in codes:
             codes[name], ids[name] = [0] * size, only[:1]
@@ -114,11 +118,12 @@ def _summed(db: ProfileDB, translation: Translation, statement: Statement) -> Ta
 
 
 def _coded(column: Sequence[Any], unique: bool) -> tuple[Sequence[int], Sequence[Any]]:
-    """Positions among the distinct ids, and these ids."""
+    """Positions among the distinct ids, and these ids; of a single row each, those of the rows."""
     if unique:
         return range(len(column)), column
-    numbers: dict[Any, int] = {}
-    return [numbers.setdefault(id, len(numbers)) for id in column], list(numbers)
+    distinct = list(dict.fromkeys(column))
+    numbers = {id: number for number, id in enumerate(distinct)}
+    return list(map(numbers.__getitem__, column)), distinct
 
 
 def _labelled(db: ProfileDB, summed: Table, by: Sequence[str]) -> Table:
@@ -170,7 +175,10 @@ def _choices(
 
 
 def _codes(codes: Sequence[int], choices: Choices | None) -> Sequence[int]:
-    return codes if choices is None else [choices[code][0] for code in codes]
+    if choices is None:
+        return codes
+    only = [code for (code,) in choices]
+    return codes if only == [*range(len(only))] else list(map(only.__getitem__, codes))
 
 
 def _source(summed: Table, name: str) -> str:

@@ -257,8 +257,10 @@ def _phases(trial: Trial, thread: ThreadRow | None) -> tuple[tuple[Phase, ...], 
     if thread is None:
         return (), 0
     calls = trial.calls
-    rows = [row for row, other in enumerate(calls.thread) if other == thread]
-    sums, steps = phase_sums.by_kind(calls.table.taken(rows))
+    table = calls.table
+    if len(calls.threads) > 1:
+        table = table.taken([row for row, other in enumerate(calls.thread) if other == thread])
+    sums, steps = phase_sums.by_kind(table)
     whole = sum(kind_sum.time for kind_sum in sums.values())
     shown = (
         Phase(kind, of_kind.time, of_kind.time / whole if whole else 0.0)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
 from taupy.analysis.known_routines import Matches
 from taupy.model import callpaths
 from taupy.model.rows import ThreadRow, TimerRow
-from taupy.model.table import Table
+from taupy.model.table import Amount, Table
 from taupy.network.phases import kind_of
 from taupy.units import percent
 
@@ -45,6 +45,7 @@ class Calls:
     inclusive: Sequence[float]
     exclusive: Sequence[float]
     table: Table
+    _of_timer: dict[TimerRow, Mapping[ThreadRow, Sum]] = field(default_factory=dict, repr=False)
 
     @classmethod
     def of(cls, table: Table) -> Calls:
@@ -53,16 +54,16 @@ class Calls:
             parent=callpaths.parents(table),
             timer=table.row_labels("timer"),
             thread=table.row_labels("thread"),
-            calls=[value or 0 for value in table.column("calls")],
-            inclusive=[value or 0 for value in table.column("inclusive", "time")],
-            exclusive=[value or 0 for value in table.column("exclusive", "time")],
+            calls=_numbers(table.column("calls")),
+            inclusive=_numbers(table.column("inclusive", "time")),
+            exclusive=_numbers(table.column("exclusive", "time")),
             table=table,
         )
 
     def __len__(self) -> int:
         return len(self.parent)
 
-    @property
+    @cached_property
     def threads(self) -> list[ThreadRow]:
         return list(dict.fromkeys(self.thread))
 
@@ -73,22 +74,25 @@ class Calls:
 
     def life_ns(self) -> dict[ThreadRow, float]:
         """How long each thread was measured."""
-        return {
-            self.thread[row]: self.inclusive[row]
-            for row, above in enumerate(self.parent)
-            if above < 0
-        }
+        return {self.thread[row]: self.inclusive[row] for row in self.roots}
 
     @cached_property
-    def _children(self) -> list[list[int]]:
-        children: list[list[int]] = [[] for _ in self.parent]
+    def roots(self) -> list[int]:
+        return [row for row, above in enumerate(self.parent) if above < 0]
+
+    @cached_property
+    def _children(self) -> dict[int, list[int]]:
+        """Those of rows that have any."""
+        children: dict[int, list[int]] = {}
         for row, above in enumerate(self.parent):
-            if above >= 0:
+            if above in children:
                 children[above].append(row)
+            else:
+                children[above] = [row]
         return children
 
     def children(self, row: int) -> list[int]:
-        return self._children[row]
+        return self._children.get(row, [])
 
     def below(self, row: int) -> Iterator[int]:
         """The row and all rows below it."""
@@ -119,7 +123,21 @@ class Calls:
 
     def entries(self, timer: TimerRow) -> float:
         """How often a timer was entered, in all threads."""
-        return sum(self.calls[row] for row in self.rows_of(timer))
+        return self._entries[self._codes[timer]]
+
+    @cached_property
+    def _entries(self) -> list[float]:
+        entries: list[float] = [0] * len(self.timers)
+        for code, number in zip(self.table.codes["timer"], self.calls, strict=True):
+            entries[code] += number
+        return entries
+
+    def of_timer(self, timer: TimerRow) -> Mapping[ThreadRow, Sum]:
+        """The sums of a timer's rows by thread, each of them with all that is below it."""
+        sums = self._of_timer.get(timer)
+        if sums is None:
+            sums = self._of_timer[timer] = self.by_thread(self.rows_of(timer))
+        return sums
 
     @cached_property
     def _codes(self) -> dict[TimerRow, int]:
@@ -145,12 +163,17 @@ class Calls:
     def by_thread(self, rows: Iterable[int]) -> dict[ThreadRow, Sum]:
         """Sums of these rows by thread; none of the rows may be below another."""
         rows_of: dict[ThreadRow, list[int]] = {}
+        last: ThreadRow | None = None
         for row in rows:
-            rows_of.setdefault(self.thread[row], []).append(row)
+            thread = self.thread[row]
+            if thread is not last:  # mostly, a look at it is cheaper than its hash
+                mine = rows_of.setdefault(thread, [])
+                last = thread
+            mine.append(row)
         return {
             thread: Sum(
-                sum(self.inclusive[row] for row in mine),
-                sum(int(self.calls[row]) for row in mine),
+                sum(map(self.inclusive.__getitem__, mine)),
+                sum(map(int, map(self.calls.__getitem__, mine))),
                 tuple(mine),
             )
             for thread, mine in rows_of.items()
@@ -164,6 +187,10 @@ class Calls:
     def largest(self, rows: Iterable[int]) -> int:
         """The row with the largest inclusive time."""
         return max(rows, key=self.inclusive.__getitem__)
+
+
+def _numbers(values: Sequence[Amount]) -> Sequence[float]:
+    return [value or 0 for value in values] if None in values else values  # type: ignore[return-value]
 
 
 def phase(kind: str) -> Matches:

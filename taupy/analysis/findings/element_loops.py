@@ -41,7 +41,7 @@ processor is none of it."""
 
 
 def find(trial: Trial) -> Iterator[Finding | Abstention]:
-    if not any(f"import {name}" in _imports(trial) for name in _ARRAYS):
+    if _imports(trial).isdisjoint(f"import {name}" for name in _ARRAYS):
         return
     for work in (*mapped.mapped(trial), *mapped.by_row(trial)):
         yield _finding(trial, work)
@@ -60,7 +60,7 @@ def _looped(trial: Trial) -> Iterator[Finding | Abstention]:
     for timer in calls.timers:
         if not trial.is_own(timer):
             continue
-        looped = calls.by_thread(calls.rows_of(timer))
+        looped = calls.of_timer(timer)
         longest = max(looped.values(), key=lambda sums: sums.ns, default=Sum())
         if longest.ns < max(LEAST * trial.wall_ns, LEAST_EACH_NS * longest.calls):
             continue

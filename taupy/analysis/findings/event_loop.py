@@ -369,7 +369,7 @@ def _in_turn(trial: Trial) -> Iterator[Finding]:
     for timer in calls.timers:
         if not _is_coroutine(trial, timer):
             continue
-        entries = calls.by_thread(calls.rows_of(timer))
+        entries = calls.of_timer(timer)
         thread, sums = max(entries.items(), key=lambda item: item[1].calls)
         waited = waits.get(thread, Sum())
         if calls.entries(timer) != 1 or waited.ns < LEAST * trial.worked_ns:

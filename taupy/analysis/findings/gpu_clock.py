@@ -145,9 +145,7 @@ def loop_of(calls: Calls, thread: ThreadRow) -> Loop:
         while above >= 0 and calls.thread[row] == thread:
             launches[above] += number
             above = calls.parent[above]
-    top = next(
-        row for row, above in enumerate(calls.parent) if above < 0 and calls.thread[row] == thread
-    )
+    top = next(row for row in calls.roots if calls.thread[row] == thread)
     while launches[top]:
         below = calls.children(top)
         most = max(below, key=launches.__getitem__, default=-1)

@@ -59,7 +59,7 @@ def _processed(trial: Trial) -> Iterator[tuple[TimerRow, Finding]]:
     for timer in calls.timers:
         if not trial.is_own(timer) or calls.entries(timer) < LEAST_CALLS:
             continue
-        longest = max(calls.by_thread(calls.rows_of(timer)).values(), key=lambda sums: sums.ns)
+        longest = max(calls.of_timer(timer).values(), key=lambda sums: sums.ns)
         if longest.ns < LEAST * trial.worked_ns or longest.calls < LEAST_CALLS:
             continue
         function = source.function(trial, timer)

@@ -47,7 +47,7 @@ def made_again(trial: Trial) -> Iterator[Again]:
         function, tree = source.function(trial, timer), hot_lines.tree(trial, timer)
         if function is None or tree is None:
             continue
-        longest = max(calls.by_thread(calls.rows_of(timer)).values(), key=lambda sums: sums.ns)
+        longest = max(calls.of_timer(timer).values(), key=lambda sums: sums.ns)
         if longest.ns < LEAST_READ * trial.worked_ns:
             continue
         yield from _opened(trial, timer, function, tree, longest.ns)

@@ -127,8 +127,7 @@ def _taking(trial: Trial, lives: list[Life]) -> Iterator[Finding]:
 def _own(trial: Trial, life: Life) -> list[tuple[TimerRow, float]]:
     """The program's routines on a thread, each with its time."""
     calls = trial.calls
-    return trial.own_below(row for row, above in enumerate(calls.parent)
-                           if above < 0 and calls.thread[row] == life.thread)  # fmt: skip
+    return trial.own_below(row for row in calls.roots if calls.thread[row] == life.thread)
 
 
 def _interpreter(trial: Trial, lives: list[Life]) -> Iterator[Finding]:

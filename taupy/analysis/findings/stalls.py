@@ -121,7 +121,7 @@ def _often(trial: Trial) -> Iterator[TimerRow]:
     calls = trial.calls
     for timer in calls.timers:
         if trial.is_own(timer) and calls.entries(timer) >= LEAST_CALLS:
-            longest = max(calls.by_thread(calls.rows_of(timer)).values(), key=lambda sums: sums.ns)
+            longest = max(calls.of_timer(timer).values(), key=lambda sums: sums.ns)
             if longest.ns >= LEAST * trial.wall_ns:
                 yield timer
 

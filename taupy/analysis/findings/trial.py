@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import compress
 from typing import NamedTuple
 
 from taupy.analysis.findings.calls import TREE, Calls, Sum, around
@@ -96,11 +97,13 @@ class Trial:
             (self.id,), by=TREE, where=(HOST,), values=("calls", "inclusive", "exclusive")
         )
         table = self.ask(question)
-        threads = table.row_labels("thread")
         # The thread of collectives has the backends' times, during which the program's threads
         # waited.
-        rows = [row for row, thread in enumerate(threads) if thread.name != THREAD_NAME]
-        return Calls.of(table.taken(rows))
+        is_kept = [thread.name != THREAD_NAME for thread in table.labels["thread"]]
+        if not all(is_kept):
+            kept = map(is_kept.__getitem__, table.codes["thread"])
+            table = table.taken([*compress(range(table.size), kept)])
+        return Calls.of(table)
 
     @cached_property
     def worked_ns(self) -> float:

@@ -55,7 +55,7 @@ def _given(trial: Trial) -> dict[ThreadRow, list[int]]:
     calls = trial.calls
     main = min(calls.threads, default=None)
     given: dict[ThreadRow, list[int]] = {}
-    stack = [row for row, above in enumerate(calls.parent) if above < 0]
+    stack = calls.roots[:]
     while stack:
         row = stack.pop()
         timer = calls.timer[row]

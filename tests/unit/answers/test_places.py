@@ -438,3 +438,11 @@ def test_what_the_program_does_at_its_end_is_its_code_and_the_rest_pythons_exit(
         ("<module> (app.py:1)", 7),
         ("Python's exit", 40),
     ]
+
+
+def test_of_callees_with_equal_times_the_first_by_name_comes_first(tmp_path):
+    names = ["parse", "join", "walk", "split", "loads"]
+    callees = [call(lib(name, f"{name}.py"), 1, 10) for name in names]
+    profile = profile_of(host(root(call(MAIN, 1, 5, callees))))
+    (place,) = found(profile, tmp_path)["main thread"].places
+    assert [part.timer.short_name for part in place.callees] == sorted(names)
