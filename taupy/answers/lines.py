@@ -371,7 +371,9 @@ class _Group:
     @property
     def title(self) -> str:
         threads = len({row.thread for row in self.rows})
-        return f"LINES, {self.group if threads == 1 else f'{threads} {self.group}, added up'}"
+        apart = {"call": ", calls apart", "state": ", computing and waiting apart"}
+        group = self.group if threads == 1 else f"{threads} {self.group}, added up"
+        return f"LINES, {group}{apart.get(self.detail, '')}"
 
     def exact(self, counted: Sequence[Estimate], limit: int | None) -> View:
         """The lines with a count."""

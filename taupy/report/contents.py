@@ -298,7 +298,7 @@ def _names_first(view: View) -> View:
     return view
 
 
-_NAMES = ("name",)
+_NAMES = ("name", "place")
 """Columns that identify a row although others in text follow."""
 
 

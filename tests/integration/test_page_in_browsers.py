@@ -400,6 +400,10 @@ def test_a_line_says_its_values_where_one_points(opened):
     box = chart.bounding_box()
     page.mouse.move(box["x"] + box["width"] * 0.99, box["y"] + 60)
     words = page.locator("#tab-steps figcaption").first
+    name = page.locator("#tab-steps figure .legend").first
+    assert name.text_content() == "time of a step of training"
+    beside = name.bounding_box()
+    assert beside["y"] + beside["height"] <= box["y"]  # not on the line
     assert words.text_content() == "step 39: time of a step of training: 39.0 ms"
     chart.focus()
     page.keyboard.press("ArrowLeft")
@@ -524,6 +528,19 @@ def test_hot_lines_are_a_key_away_wherever_the_focus_is(opened):
     page.focus("#tab-source select")
     page.keyboard.press("n")
     assert page.locator("#tab-source [aria-selected=true]").get_attribute("data-line") == "50"
+
+
+def test_tables_of_lines_begin_with_the_line_and_say_how_they_differ(opened):
+    page = opened("looked", "tab=lines")
+    headings = page.locator("#tab-lines tr > :first-child").all_text_contents()
+    assert headings[0] == "Line" and headings[1].startswith("train.py:51")
+    titles = page.locator("#tab-lines h3").all_text_contents()
+    assert len({*titles}) == len(titles) == 2
+
+
+def test_the_page_of_the_demo_is_small(digits, pages):
+    """At most 400 KB: it is sent by mail."""
+    assert (pages / "digits.html").stat().st_size <= 400_000
 
 
 @pytest.mark.parametrize("width", [1400, 700])

@@ -1,5 +1,6 @@
 // Quantities over time or steps as lines, with a legend.
 import { shown } from "./numbers.js";
+import { element } from "./table.js";
 
 const [HEIGHT, LOW, LEFT, BOTTOM] = [220, 130, 76, 24];
 const NARROW = 600; // a narrower chart is lower, too
@@ -56,19 +57,31 @@ export function lineChart(series, { named = true } = {}) {
   chart.append(svg("title", {}, `${series.map(({ name }) => name).join(", ")} over ${over}s`));
   const figure = document.createElement("figure");
   const cursor = new Cursor(chart, series);
+  if (named) figure.append(namesOf(series));
   figure.append(chart, cursor.words);
   const draw = () => {
     const width = Math.max(chart.clientWidth || SIZE[0], 200);
     if (cursor.size?.[0] === width) return;
     cursor.size = [width, width < NARROW ? LOW : HEIGHT];
-    paint(chart, series, cursor.size, named);
+    paint(chart, series, cursor.size);
   };
   for (const event of ["resize", "beforeprint"]) window.addEventListener(event, draw);
   draw();
   return figure;
 }
 
-function paint(chart, series, size, named) {
+/** The names of lines with their colours, above the chart: on it they would lie on the lines. */
+function namesOf(series) {
+  const list = element("div", undefined, { class: "legend" });
+  series.forEach(({ name }, at) => {
+    const item = element("span");
+    item.append(element("i", undefined, { style: `background: var(--line${at % 8})` }), name);
+    list.append(item);
+  });
+  return list;
+}
+
+function paint(chart, series, size) {
   const bounds = extent(series);
   const [right, bottom, top] = bounds;
   const [width, height] = size;
@@ -89,10 +102,6 @@ function paint(chart, series, size, named) {
     const line = svg("polyline", { points: polyline(points, bounds, size), style: `stroke: var(--line${at % 8})` });
     line.append(svg("title", {}, name));
     chart.append(line);
-    if (!named) return;
-    const label = svg("text", { x: width - 14, y: 22 + 14 * at, class: "end name" }, name);
-    label.setAttribute("style", `fill: var(--line${at % 8})`);
-    chart.append(label);
   });
 }
 
