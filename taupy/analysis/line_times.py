@@ -145,9 +145,19 @@ def estimates(rows: Iterable[LineRow], key: Callable[[LineRow], Key]) -> dict[Ke
         variance = sum(sums.variance_in(exactly[exact]) for exact, sums in divided.items())
         estimate.error_ns = math.sqrt(variance)
         if not divided:
-            estimate.count = sum(row.line.count or 0 for row in estimate.rows)
-            estimate.inclusive_ns = sum(row.line.inclusive_ns or 0 for row in estimate.rows)
+            estimate.inclusive_ns, estimate.count = _outermost(estimate.rows)
     return dict(sorted(estimated.items(), key=lambda item: -item[1].time_ns))
+
+
+def _outermost(rows: Iterable[LineRow]) -> tuple[int, int]:
+    """Inclusive time and count of exact lines; of routines that share a line, as a lambda does with
+    the one that it is written in, of that with the most time."""
+    of_routine: dict[TimerRow, tuple[int, int]] = defaultdict(lambda: (0, 0))
+    for row in rows:
+        inclusive_ns, count = of_routine[row.timer]
+        inclusive_ns += row.line.inclusive_ns or 0
+        of_routine[row.timer] = inclusive_ns, count + (row.line.count or 0)
+    return max(of_routine.values())
 
 
 def place_of(row: LineRow) -> tuple[str | None, int]:

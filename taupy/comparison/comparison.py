@@ -357,7 +357,7 @@ class _Comparing:
         return self._answer(None, self._runs(of_sides, _of_labels(by, named)), keys, by == "step")
 
     def _lines(self) -> ComparedTable:
-        """Estimated times of lines; whoever has moved is found by its text."""
+        """Times of lines, estimated or exact; whoever has moved is found by its text."""
         of_sides = self.values.answers(LINE, limits=self._limits)
         trials = [trial.id for side in self.sides for trial in side.trials]
         exact = self.question.match == "exact"
@@ -373,6 +373,8 @@ class _Comparing:
         ]
         answer = self._answer("host", self._runs(of_sides, _of_labels(LINE, named)), keys)
         answer.calls = {}  # nobody has counted them
+        if all(line_names.are_exact(self.db, trial, keys_of[trial]) for trial in trials):
+            return answer
         answer.estimated = True
         rows = [row for row in answer.comparison.rows if row.key != REST]
         if rows:

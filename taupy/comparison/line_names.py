@@ -21,7 +21,7 @@ from taupy.profiledb import sources
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.dimensions import labels
 from taupy.profiledb.line_values import LINE, REST, Line
-from taupy.profiledb.lines import read_lines
+from taupy.profiledb.lines import exact_lines, read_lines
 from taupy.profiledb.query import threads_by_id
 from taupy.units import count, duration
 
@@ -137,6 +137,12 @@ def _texts(db: ProfileDB, trial: int, lines: Collection[Line]) -> dict[Line, str
         if source is not None and source.lines and 0 < line.number <= len(source.lines):
             texts[line] = source.lines[line.number - 1].strip()
     return texts
+
+
+def are_exact(db: ProfileDB, trial: int, lines: Collection[Line]) -> bool:
+    """Whether none of a trial's lines is an estimate."""
+    counted = exact_lines(db, trial)
+    return all((line.file, line.number) in counted for line in lines)
 
 
 def error_note(db: ProfileDB, lines: Mapping[str, tuple[int, Line]]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator, Sequence
 
+from taupy.model.names import NO_FILE
 from taupy.model.profile import LineTime
 from taupy.profiledb.database import ProfileDB
 
@@ -18,6 +19,14 @@ _READ = f"""
       FROM line WHERE trial_id = ?
      ORDER BY thread_id, time_ns DESC, timer_id, line, start_column, end_column, state, callee_id
 """
+
+_EXACT = """
+    SELECT timer.file, line.line
+      FROM line
+      JOIN timer ON timer.id = line.timer_id
+     WHERE line.trial_id = ?
+     GROUP BY timer.file, line.line
+    HAVING count(*) = count(line.count)"""
 
 _SUMS = """
     SELECT thread.node, thread.context, thread.thread, timer.name, line.line, sum(line.looks),
@@ -64,6 +73,11 @@ def line_sums(
         ((node, context, thread), name, *sums)
         for node, context, thread, name, *sums in db.rows(_SUMS, (trial,))
     ]
+
+
+def exact_lines(db: ProfileDB, trial: int) -> set[tuple[str, int]]:
+    """File and number of those lines of a trial that are no estimates anywhere."""
+    return {(file or NO_FILE, line) for file, line in db.rows(_EXACT, (trial,))}
 
 
 def read_lines(db: ProfileDB, trial: int) -> Iterator[tuple[int, LineTime]]:

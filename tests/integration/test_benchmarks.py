@@ -23,6 +23,7 @@ SMALL = {
     "benchmarks/calls.py": (),
     "benchmarks/compare.py": ("--trials", "4", "--threads", "1", "--paths", "40", "--rounds", "1"),
     "benchmarks/counters.py": (),
+    "benchmarks/exact_lines.py": ("--rounds", "1"),
     "benchmarks/extremes.py": ("--quick", "--only", "deep recursion"),
     "benchmarks/extremes_imports.py": ("--quick", "--only", "pstats"),
     "benchmarks/formats.py": ("--paths", "500", "--rounds", "1"),

@@ -3,6 +3,7 @@ the program has itself measured. Nothing here depends on how fast or busy the ma
 
 from __future__ import annotations
 
+import csv
 import signal
 import sqlite3
 from contextlib import closing
@@ -256,7 +257,9 @@ def busy():
 def brief():
     return 1
 
-busy(); brief()
+def ordered(): return sorted(range(2000), key=lambda value: -value)
+
+busy(); brief(); ordered()
 if len(sys.argv) > 1:
     sys.settrace(lambda *_: None)
     sys.settrace(None)
@@ -292,5 +295,21 @@ def test_the_page_and_the_report_show_exact_lines_without_a_mark(runs):
     listed = runs.taupy("lines", "--db", str(runs.database), "--csv").stdout.splitlines()
     names = listed[0].split(",")
     assert {"count", "inclusive_ns", "error_ns"} <= {*names}
+    shared = next(line for line in csv.DictReader(listed) if "lambda" in line["source"])
+    assert shared["count"] == "1"  # and not that of the lambda, which shares the line
     error = names.index("error_ns")
     assert all(line.split(",")[error] == "0" for line in listed[1:] if "prog.py" in line)
+
+
+def test_comparisons_mark_estimates_only(runs):
+    for name in ("a", "b"):
+        assert runs.run(CHOSEN, "--trial", name, "--repeat", "2", *ALL).returncode == 0
+    compared = ("compare", "--db", str(runs.database), "a", "b", "--by", "line")
+    shown = runs.taupy(*compared).stdout
+    assert "prog.py" in shown, shown
+    assert "~" not in shown, shown
+    with closing(sqlite3.connect(runs.database)) as connection, connection:
+        connection.execute("UPDATE line SET count = NULL, inclusive_ns = NULL, looks = 100")
+    shown = runs.taupy(*compared).stdout
+    row = next(line for line in shown.splitlines() if "total += i" in line)
+    assert row.count("~") >= 4, row

@@ -127,3 +127,34 @@ def test_estimates_begin_with_a_tilde(path):
     assert {kinds[name] for name in ("~A", "~B", "~B - A")} == {"about_ns"}
     assert kinds["~%A"] == "about_percent" and kinds["~B / A"] == "about_count"
     assert any(note.startswith("~: ") for note in table.notes)
+
+
+@pytest.mark.parametrize("exact", [False, True])
+def test_intervals_of_estimates_begin_with_a_tilde_and_exact_ones_do_not(tmp_path, exact):
+    from taupy.answers import compare
+
+    path = tmp_path / "taupy.db"
+    with ProfileDB.open(path, create=True) as db:
+        for number in range(1, 11):
+            profile = profile_of(
+                host(call("main", 1, 900 + number)),
+                number=number,
+                name=f"{'ab'[number > 5]}#{number}",
+            )
+            main = [timer.name for timer in profile.timers].index("main")
+            profile.threads[0].lines = [
+                replace(
+                    line, time_ns=line.time_ns + number, count=1 if exact else None,
+                    inclusive_ns=line.time_ns if exact else None,
+                )
+                for line in line_times(main)[:2]
+            ]  # fmt: skip
+            add_profile(db, profile)
+        table = compare.compared(db, ["a", "b"], compare.Options(by="line")).tables()[0]
+    about = "" if exact else "~"
+    headings = [column.heading for column in table.columns]
+    at = headings.index(f"95 %\nof {about}ratio")
+    assert f"{about}A" in headings
+    for row in table.rows:
+        assert str(row[at]).startswith(about) and " .. " in str(row[at])
+        assert ("~" in str(row[at])) != exact
