@@ -22,14 +22,20 @@ Nothing here reads a profile: `gpu_idle.py` says what was called and what ran.
 
 from __future__ import annotations
 
-from bisect import bisect_right, insort
+from bisect import bisect_right
 from collections import Counter, defaultdict, deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from taupy.model.gpu_path import EARLIER, UNEXPLAINED, Kind, Part, Path
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Column = NDArray[np.int64]
 
 LAUNCH_NS = 5_000
 """A launch takes no less on any GPU of today, unless one of the step did."""
@@ -68,21 +74,72 @@ class Work(NamedTuple):
 
 
 @dataclass(frozen=True)
+class Pieces:
+    """What a host thread did: its innermost routines, in the order of time.
+
+    Attributes:
+        place: of each piece, a position in `names`.
+    """
+
+    begin: Column
+    end: Column
+    place: Column
+    names: Sequence[str]
+
+    @classmethod
+    def of(cls, pieces: Iterable[tuple[int, int, str]]) -> Pieces:
+        import numpy as np
+
+        rows = list(pieces)
+        names = {name: number for number, name in enumerate(dict.fromkeys(row[2] for row in rows))}
+        numbers = [(begin, end, names[name]) for begin, end, name in rows]
+        begin, end, place = np.array(numbers, dtype=np.int64).reshape(-1, 3).T
+        return cls(begin, end, place, list(names))
+
+    def within(self, begin: int, end: int) -> Iterator[tuple[int, int, str]]:
+        """All of this time; "" where nothing is known of it."""
+        first, last = self.end.searchsorted(begin, "right"), self.begin.searchsorted(end)
+        columns = (column[first:last].tolist() for column in (self.begin, self.end, self.place))
+        now = begin
+        for since, until, place in zip(*columns, strict=True):
+            if since > now:
+                yield now, since, ""
+            yield max(since, begin), min(until, end), self.names[place]
+            now = until
+        if now < end:
+            yield now, end, ""
+
+    def times(self, begins: Column, ends: Column) -> Counter[str]:
+        """How long it was in each place during these periods."""
+        import numpy as np
+
+        first, last = self.end.searchsorted(begins, "right"), self.begin.searchsorted(ends)
+        number = np.maximum(last - first, 0)
+        which = np.repeat(np.arange(len(begins)), number)
+        piece = first[which] + np.arange(len(which)) - (np.cumsum(number) - number)[which]
+        ns = np.minimum(self.end[piece], ends[which]) - np.maximum(self.begin[piece], begins[which])
+        order = np.argsort(self.place[piece], kind="stable")
+        places, start = np.unique(self.place[piece][order], return_index=True)
+        sums = np.add.reduceat(ns[order], start) if len(start) else ns
+        pairs = zip(places.tolist(), sums.tolist(), strict=True)
+        return Counter({self.names[place]: took for place, took in pairs})
+
+
+@dataclass(frozen=True)
 class Program:
     """What happened in a step, for one device; times in one clock [ns].
 
     Attributes:
         calls: by begin.
         works: by begin.
-        threads: of each host thread, begin, end and place of its innermost routines, in order; none
-            where nothing is known of it.
+        threads: what each host thread did.
     """
 
     begin: int
     end: int
     calls: Sequence[Call]
     works: Sequence[Work]
-    threads: Sequence[Sequence[tuple[int, int, str]]]
+    threads: Sequence[Pieces]
 
 
 class _Point(NamedTuple):
@@ -120,7 +177,8 @@ class _Replay:
         self.host = _Point(0, None, "host", "", 0)
         self.measured = program.begin  # the host has been replayed until then
         self.last: dict[int, tuple[_Point, Work]] = {}  # of each stream
-        self.done: list[tuple[int, int, _Point, Work]] = []  # by end
+        self.ends: list[int] = []  # of works done, ascending
+        self.done: list[tuple[_Point, Work]] = []  # these works
         self.joins: list[str] = []  # places of calls that made a stream wait
         self.seen: dict[int, int] = {}  # stream -> how many before its last launch
         self.early: dict[int, deque[Work]] = defaultdict(deque)
@@ -160,73 +218,64 @@ class _Replay:
             self.host = _Point(at, self.host, "host", "", ns, self.measured, thread=thread)
             self.measured = until
 
-    def _pieces(self, thread: int, begin: int, end: int) -> Iterator[tuple[int, int, str]]:
-        """All of this time; "" where nothing is known of the thread."""
-        pieces = self.program.threads[thread] if self.program.threads else ()
-        at = bisect_right(pieces, begin, key=lambda piece: piece[1])
-        now = begin
-        while now < end:
-            since, until, place = pieces[at] if at < len(pieces) else (end, end, "")
-            if since > now:
-                yield now, min(since, end), ""
-            if since < end:
-                yield max(since, now), min(until, end), place
-            now = until
-            at += 1
-
     def _run_work(self, work: Work, call: Call) -> None:
-        self._run_earlier(work.stream, work.begin)
-        before = [self.last[work.stream]] if work.stream in self.last else []
-        was = max([call.begin + self.floor, *(earlier.end for _, earlier in before)])
-        joined = self.joins[self.seen.get(work.stream, 0) :]
-        self.seen[work.stream] = len(self.joins)
-        if joined and work.begin - was > _SHORT_NS:
+        stream = work.stream
+        self._run_earlier(stream, work.begin)
+        before = [self.last[stream]] if stream in self.last else []
+        was = call.begin + self.floor
+        if before and before[0][1].end > was:
+            was = before[0][1].end
+        seen, self.seen[stream] = self.seen.get(stream, 0), len(self.joins)
+        if seen < len(self.joins) and work.begin - was > _SHORT_NS:
             before += self._other_stream(work)
             was = max(was, *(earlier.end for _, earlier in before))
         extra = max(work.begin - was, 0)
-        is_host = all(point.at <= self.host.at + self.floor for point, _ in before)
-        orders: Sequence[str] = ()
+        after = self.host
         kind: Kind = "launch"
-        if is_host:
-            after = self.host
+        orders: Sequence[str] = ()
+        ready = after.at + self.floor
+        for point, other in before:
+            if point.at > ready:
+                after, kind, ready = point, "gap", point.at
+                orders = self.joins[seen:] if other.stream != stream else ()
+        if kind == "launch":
             extra += self.floor
-        else:
-            after, other = max(before, key=lambda pair: pair[0].at)
-            kind = "gap"
-            orders = joined if other.stream != work.stream else ()
-        point = _Point(after.at + extra, after, kind, work.place, extra, orders=orders)
+        place = work.place
         took = work.end - work.begin
-        self._end(_Point(point.at + took, point, work.kind, work.place, took), work)
+        point = _Point(after.at + extra, after, kind, place, extra, -1, orders)
+        self._end(_Point(point.at + took, point, work.kind, place, took), work)
 
     def _run_earlier(self, stream: int, until: int) -> None:
         """Work of earlier steps is fixed in time."""
-        early = self.early[stream]
-        start = _Point(0, None, "host", "", 0)
+        early = self.early.get(stream)
         while early and early[0].begin < until:
             work = early.popleft()
             ns = work.end - self.program.begin
+            start = _Point(0, None, "host", "", 0)
             self._end(_Point(ns, start, "earlier work", EARLIER, ns), work)
 
     def _end(self, point: _Point, work: Work) -> None:
-        self.last[work.stream] = point, work
-        insort(self.done, (work.end, len(self.done), point, work), key=lambda done: done[:2])
+        self.last[work.stream] = done = point, work
+        at = bisect_right(self.ends, work.end)
+        self.ends.insert(at, work.end)
+        self.done.insert(at, done)
 
     def _other_stream(self, work: Work) -> list[tuple[_Point, Work]]:
         """The work that ended last on another stream before this one began."""
-        at = bisect_right(self.done, work.begin, key=lambda done: done[0])
-        for _, _, point, other in reversed(self.done[:at]):
-            if other.stream != work.stream:
-                return [(point, other)]
+        for at in range(bisect_right(self.ends, work.begin) - 1, -1, -1):
+            if self.done[at][1].stream != work.stream:
+                return [self.done[at]]
         return []
 
     def _wait(self, call: Call) -> None:
         for stream in list(self.early):
             self._run_earlier(stream, call.end)
-        at = bisect_right(self.done, call.end, key=lambda done: done[0])
-        ended, _, point, _ = self.done[at - 1] if at else (call.begin, 0, self.host, None)
+        at = bisect_right(self.ends, call.end)
+        ended = self.ends[at - 1] if at else call.begin
         if ended <= call.begin:
             self._run_host(call.end, call.thread)
             return
+        point, _ = self.done[at - 1]
         after = point if point.at > self.host.at else self.host
         ns = call.end - ended
         place = call.place
@@ -241,23 +290,23 @@ class _Replay:
         loose: Counter[str] = Counter()
         ordering = set()
         intervals = []
-        for point in points:
-            if point.thread >= 0:
-                for begin, end, place in self._pieces(
-                    point.thread, point.since, point.since + point.ns
-                ):
+        for _, _, kind, place, ns, since, orders, thread in points:
+            if thread >= 0:
+                pieces = self.program.threads[thread]
+                for begin, end, place in pieces.within(since, since + ns):
                     on_path["host", place] += end - begin
                     by_place[place] += end - begin
                     intervals.append((begin, end, place))
                 continue
-            on_path[point.kind, point.place] += point.ns
-            by_place[point.place] += point.ns
-            loose[point.place] += point.ns if point.kind in UNEXPLAINED else 0
-            for place in point.orders:
-                ordering.add(place)
-                on_path["wait", place] += 0
-            if point.since >= 0:
-                intervals.append((point.since, point.since + point.ns, point.place))
+            on_path[kind, place] += ns
+            by_place[place] += ns
+            if kind in UNEXPLAINED:
+                loose[place] += ns
+            for ordered in orders:
+                ordering.add(ordered)
+                on_path["wait", ordered] += 0
+            if since >= 0:
+                intervals.append((since, since + ns, place))
         if len(self.program.threads) > 1:
             by_place.update(self._of_other_threads(intervals))
         parts = []
@@ -272,17 +321,13 @@ class _Replay:
 
     def _of_other_threads(self, intervals: Sequence[tuple[int, int, str]]) -> Counter[str]:
         """How long other threads were in each place while the path was on the host."""
+        import numpy as np
+
+        begins = np.array([begin for begin, _, _ in intervals], dtype=np.int64)
+        ends = np.array([end for _, end, _ in intervals], dtype=np.int64)
         times: Counter[str] = Counter()
         for pieces in self.program.threads:
-            at = 0
-            for begin, end, _ in intervals:
-                while at < len(pieces) and pieces[at][1] <= begin:
-                    at += 1
-                near = at
-                while near < len(pieces) and pieces[near][0] < end:
-                    since, until, place = pieces[near]
-                    times[place] += min(until, end) - max(since, begin)
-                    near += 1
+            times += pieces.times(begins, ends)
         own: Counter[str] = Counter()
         for begin, end, place in intervals:
             own[place] += end - begin
@@ -311,8 +356,7 @@ class _Replay:
     @cached_property
     def _thread_sums(self) -> tuple[int, Counter[str]]:
         """Time of the lone thread without waits, and its time by place."""
-        own: Counter[str] = Counter()
-        for begin, end, place in self.program.threads[0]:
-            own[place] += end - begin
+        pieces = self.program.threads[0]
+        own = pieces.times(pieces.begin[:1], pieces.end[-1:]) if len(pieces.begin) else Counter()
         waits = sum(call.end - call.begin for call in self.program.calls if call.waits)
         return own.total() - own[""] - waits, own

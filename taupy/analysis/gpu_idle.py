@@ -31,7 +31,7 @@ from functools import cache, cached_property
 from itertools import repeat
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from taupy.analysis.critical_path import LAUNCH_NS, Call, Program, Work, critical_path
+from taupy.analysis.critical_path import LAUNCH_NS, Call, Pieces, Program, Work, critical_path
 from taupy.catalog import gpu_calls
 from taupy.model.gpu import Activity
 from taupy.model.gpu_path import Kind, Path
@@ -452,35 +452,39 @@ class _Host:
         """All time in pieces: when each begins, and the row of its innermost slice, -1 for none."""
         import numpy as np
 
-        begins, rows = array("q", [-_NEVER]), array("q", [_NONE])
+        begins, rows = [-_NEVER], [_NONE]
         slices = self.slices
-        active: list[tuple[int, int]] = []  # ends and rows of slices, the innermost last
+        ends, active = [_NEVER], [_NONE]  # ends and rows of slices, the innermost last
         now = -_NEVER
-        for begin, end, row in zip(slices.begin, slices.end, slices.row, strict=True):
-            while active and active[-1][0] <= begin:
-                until, _ = active.pop()
+        columns = (slices.begin.tolist(), slices.end.tolist(), slices.row.tolist())
+        for begin, end, row in zip(*columns, strict=True):
+            while ends[-1] <= begin:
+                until = ends.pop()
+                active.pop()
                 if until > now:
                     now = until
                     begins.append(now)
-                    rows.append(active[-1][1] if active else _NONE)
+                    rows.append(active[-1])
             if begin > now:
                 now = begin
                 begins.append(now)
                 rows.append(row)
             else:
                 rows[-1] = row
-            active.append((end, row))
-        while active:
-            until, _ = active.pop()
+            ends.append(end)
+            active.append(row)
+        while len(ends) > 1:
+            until = ends.pop()
+            active.pop()
             if until > now:
                 now = until
                 begins.append(now)
-                rows.append(active[-1][1] if active else _NONE)
+                rows.append(active[-1])
         if slices.calls_only:
             self._fill(rows)
-        return np.frombuffer(begins, dtype=np.int64), np.frombuffer(rows, dtype=np.int64)
+        return np.array(begins, dtype=np.int64), np.array(rows, dtype=np.int64)
 
-    def _fill(self, rows: array[int]) -> None:
+    def _fill(self, rows: list[int]) -> None:
         """Where only calls, layers and phases have times: what is between two of them is the
         nearest routine above both."""
         for at in range(2, len(rows) - 1):
@@ -504,8 +508,8 @@ class _Host:
         since, until = begins[piece], ends[piece]
         return which, np.maximum(since, begin[which]), np.minimum(until, end[which]), rows[piece]
 
-    def pieces_within(self, begin: int, end: int) -> list[tuple[int, int, str]]:
-        """Begin, end and place of what the thread did in this time, where that is known."""
+    def pieces_within(self, begin: int, end: int) -> Pieces:
+        """What the thread did in this time, where that is known."""
         import numpy as np
 
         _, since, until, rows = self.split(np.array([begin]), np.array([end]))
@@ -517,10 +521,8 @@ class _Host:
         places[rows == _NONE] = _NONE
         first = np.flatnonzero(np.concatenate(([True], places[1:] != places[:-1])))
         since, until = since[first], np.concatenate((since[first[1:]], until[-1:]))
-        names = list(numbers)
-        pieces = zip(since.tolist(), until.tolist(), places[first].tolist(), strict=True)
-        return [(begin, end, names[place])
-                for begin, end, place in pieces if place != _NONE and end > begin]  # fmt: skip
+        kept = (places[first] != _NONE) & (until > since)
+        return Pieces(since[kept], until[kept], places[first][kept], list(numbers))
 
     def ordering_within(self, begin: int, end: int) -> list[tuple[int, int, int]]:
         """Begin, end and row of calls that wait for the GPU, or make a stream wait."""
@@ -765,11 +767,12 @@ class _Node:
                 )  # fmt: skip
         ordered = sorted(by_span.values(), key=lambda call: (call.begin, call.end))
         pieces = [host.pieces_within(begin, end) for host in self.hosts]
-        kept = [thread for thread, of_thread in enumerate(pieces) if of_thread]
+        kept = [thread for thread, of_thread in enumerate(pieces) if len(of_thread.begin)]
         again = {thread: place for place, thread in enumerate(kept)}
         if any(call.thread not in again for call in ordered):
             return
-        ordered = [call._replace(thread=again[call.thread]) for call in ordered]
+        if len(kept) < len(pieces):
+            ordered = [call._replace(thread=again[call.thread]) for call in ordered]
         program = Program(begin, end, ordered, works, [pieces[thread] for thread in kept])
         yield critical_path(program, name)
 

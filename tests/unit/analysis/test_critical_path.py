@@ -12,7 +12,7 @@ from time import process_time
 
 import pytest
 
-from taupy.analysis.critical_path import Call, Program, Work, critical_path
+from taupy.analysis.critical_path import Call, Pieces, Program, Work, critical_path
 from taupy.commands import main
 from taupy.model.gpu_path import KINDS, PARTS, Part, read, written
 from taupy.model.gpu_time import GpuTime, parsed
@@ -75,7 +75,7 @@ class Machine:
         again = {at: place for place, at in enumerate(order)}
         calls = [call._replace(works=tuple(again[at] for at in call.works)) for call in self.calls]
         works = [self.works[at] for at in order]
-        return Program(begin, self.now, calls, works, [self.pieces])
+        return Program(begin, self.now, calls, works, [Pieces.of(self.pieces)])
 
 
 def length(program):
@@ -156,7 +156,7 @@ def test_earlier_work_and_work_of_unknown_launches_is_fixed_in_time():
         Work(950, 1000, 7, "kernel", "mm"),
     ]
     calls = [Call(510, 512, 0, "add", (1,)), Call(600, 610, 0, "mm", (2,))]
-    program = Program(500, 700, calls, works, [[(500, 700, "main")]])
+    program = Program(500, 700, calls, works, [Pieces.of([(500, 700, "main")])])
     path = critical_path(program)
     assert path.replayed_ns == path.measured_ns == 500
     assert [(part.kind, part.ns) for part in path.parts] == [
@@ -168,7 +168,7 @@ def test_what_other_threads_do_while_the_path_is_on_the_host_counts_too():
     """The main thread waits for one that makes a batch: no bound may forget that one."""
     main = [(0, 90, "get"), (90, 100, "mm")]
     other = [(0, 80, "decode"), (80, 100, "get")]
-    program = Program(0, 100, [Call(92, 95, 0, "mm")], [], [main, other])
+    program = Program(0, 100, [Call(92, 95, 0, "mm")], [], [Pieces.of(main), Pieces.of(other)])
     bounds = {part.place: part.bound_ns for part in critical_path(program).parts}
     assert bounds["get"] == 100 and bounds["mm"] == 10
 
