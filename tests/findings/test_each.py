@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import time
+
 import pytest
 
 from tests.findings.cases import HISTORY, ONE_BY_ONE, POLLING, SAME, SEARCH
@@ -193,7 +196,101 @@ model = torch.nn.Sequential(*(torch.nn.Linear(8, 8) for _ in range(24)))
 fit(model, torch.randn(300, 4, 8), torch.randn(300, 4, 8))
 """
 
+GRID = """\
+def paths(rows, columns):
+    if rows == 0 or columns == 0:
+        return 1
+    return paths(rows - 1, columns) + paths(rows, columns - 1)
+print(sum(paths(n, n) for n in range(6, 11)))
+"""
+TREES = """\
+def tree(depth, left):
+    return (tree(depth - 1, 2 * left), tree(depth - 1, 2 * left + 1)) if depth else (left,)
+print(len(str(tree(16, 1))))
+"""
+SUMMED = """\
+def words(rows):
+    return sum((row.split() for row in rows), [])
+print(len(words(["the quick brown fox jumps over"] * 6000)))
+"""
+TAKEN = """\
+def order(times):
+    waiting = list(times)
+    clock = 0
+    while waiting:
+        first = min(waiting)
+        waiting.remove(first)
+        clock = (clock * 31 + first) % 1000003
+    return clock
+print(order([n * 7919 % 100003 for n in range(6000)]))
+"""
+MANAGED = """\
+import multiprocessing
+def count(counts, text):
+    for key in text:
+        counts[key] = counts.get(key, 0) + 1
+def main():
+    with multiprocessing.Manager() as manager:
+        counts = manager.dict()
+        count(counts, "the quick brown fox jumps over the lazy dog " * 60)
+        print(sorted(counts.items())[:2])
+if __name__ == "__main__":
+    main()
+"""
+ROWS = """\
+import sqlite3
+def store(conn, readings):
+    for sensor, value in readings:
+        conn.execute("INSERT INTO reading VALUES (?, ?)", (sensor, value))
+conn = sqlite3.connect("r.db", isolation_level=None)
+conn.execute("CREATE TABLE reading (sensor INTEGER, value REAL)")
+store(conn, ((n % 7, n / 3) for n in range(400)))
+print(conn.execute("SELECT count(*) FROM reading").fetchone())
+"""
+FLUSHED = """\
+def export(rows):
+    with open("rows.txt", "w") as out:
+        for row in rows:
+            print(row, file=out, flush=True)
+export(range(300_000))
+"""
+KEYS = """\
+def build(words):
+    index = {}
+    for word in words:
+        if word in list(index.keys()):
+            index[word] += 1
+        else:
+            index[word] = 1
+    return index
+print(len(build([f"w{n * 31 % 3000}" for n in range(12_000)])))
+"""
+
 CASES = {
+    "grid": (f"{SAME}: the same arguments", 4, GRID, {
+        "def paths": "import functools\n@functools.lru_cache(maxsize=None)\ndef paths",
+        "range(6, 11)": "range(6, 250)"}),
+    "trees": (f"{SAME}: the same arguments", 4, GRID, {GRID: TREES}),
+    "summed": (HISTORY, 2, SUMMED, {
+        "sum((row.split() for row in rows), [])": "[word for row in rows for word in row.split()]",
+        "6000": "600_000"}),
+    "taken": (f"{SEARCH}: smallest", 5, TAKEN, {
+        "def order": "import heapq\ndef order",
+        "list(times)": "list(times)\n    heapq.heapify(waiting)",
+        "first = min(waiting)\n        waiting.remove(first)": "first = heapq.heappop(waiting)",
+        "range(6000)": "range(400_000)"}),
+    "managed": (f"{ONE_BY_ONE}: a message per use", 4, MANAGED, {
+        "        counts = manager.dict()\n        count(counts, ":
+            "        counts = {}\n        count(counts, ",
+        "* 60)": "* 60_000)\n        counts = manager.dict(counts)"}),
+    "rows": (f"{ONE_BY_ONE}: stored one by one", 4, ROWS, {
+        "    for sensor": "    conn.execute('BEGIN')\n    for sensor",
+        "store(conn, (": "store(conn, (", "print(conn": "conn.execute('COMMIT')\nprint(conn",
+        "range(400)": "range(300_000)"}),
+    "flushed": (f"{ONE_BY_ONE}: written one by one", 4, FLUSHED, {
+        ", flush=True": "", "300_000": "2_000_000"}),
+    "keys": (f"{SEARCH}: list", 4, KEYS, {
+        "list(index.keys())": "index", "12_000": "3_000_000"}),
     "query": (f"{ONE_BY_ONE}: a query per row", 8, QUERY, {
         '''    for number, total in conn.execute("SELECT customer, total FROM bill").fetchall():
         name = name_of(number)
@@ -276,6 +373,17 @@ def rate(currency):
 QUICK = {"list", "property", "keyed"}
 
 
+def seconds_to_store(folder):
+    """How long the disk takes for a record."""
+    begin = time.perf_counter()
+    with (folder / "tried").open("w") as file:
+        for _ in range(20):
+            file.write("entry\n")
+            file.flush()
+            os.fsync(file.fileno())
+    return (time.perf_counter() - begin) / 20
+
+
 def found(folder, text):
     pytest.importorskip("taupy._native.engine", reason="the compiled engine is not built")
     folder.mkdir()
@@ -290,6 +398,13 @@ def found(folder, text):
 )
 def test_a_fault_is_named_with_its_line_and_its_twin_is_free_of_it(name, tmp_path):
     kind, line, text, mended = CASES[name]
+    if name == "disk":
+        number = max(600, int(1.5 / seconds_to_store(tmp_path)))
+        text = text.replace("range(600)", f"range({number})")
+        mended = {
+            before.replace("range(600)", f"range({number})"): after
+            for before, after in mended.items()
+        }
     twin = text
     for before, after in mended.items():
         assert before in twin

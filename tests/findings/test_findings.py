@@ -322,6 +322,24 @@ def test_work_is_uneven_if_the_machine_is_not_the_reason(tmp_path):
     assert _sentences(_stored(tmp_path, waiting)) == []
 
 
+def test_workers_that_are_even_on_the_clock_are_not_uneven_by_samples_of_their_waits(tmp_path):
+    """Both take 1.00 s, mostly asleep; of one, a few looks were charged to a queue for a CPU."""
+    work = Timer("peer", "a.py", 3)
+    join = call(Timer("Thread.join", "threading.py"), 2, 1000 * MS)
+
+    def thread(index: int, states: dict[str, int]):
+        seen = [event("Thread CPU Time", [10 * MS], "ns")]
+        seen += [event(name, [took * MS], "ns") for name, took in states.items()]
+        return host(call("thread", 1, 0, [call(work, 1, 1000 * MS)]), thread=index, events=seen)
+
+    made = profile_of(
+        host(call("main", 1, 0, [call(Timer("go", "a.py", 9), 1, 0, [join])])),
+        thread(1, {STATES[1]: 700, STATES[2]: 300}), thread(2, {STATES[2]: 1000}),
+        duration_ns=1000 * MS, metadata={"CPU Cores": "2"},
+    )  # fmt: skip
+    assert _sentences(_stored(tmp_path, made)) == []
+
+
 def test_little_that_one_worker_does_is_not_uneven(tmp_path):
     """Of a pool, the worker that starts first does all, if that is little."""
     profile = _shared({STATES[0]: 1000}, 990, 1)

@@ -21,6 +21,7 @@ from tests.findings import (
 )
 from tests.findings.cases import (
     BY_OTHERS,
+    HISTORY,
     INDEPENDENT,
     LOOK_ALIKES,
     PROGRAMS,
@@ -200,7 +201,8 @@ if __name__ == "__main__":
 @pytest.mark.slow
 def test_of_two_dear_mappers_the_dearer_comes_first(tmp_path):
     pytest.importorskip("pandas", reason="pandas is not installed: pip install pandas")
-    first = findings_of(tmp_path, PIPELINE)[0]
+    mappers = [one for one in findings_of(tmp_path, PIPELINE) if one.kind != HISTORY]
+    first = mappers[0]  # beside the table that grows by a row
     assert "(program.py:4)" in first.sentence and "call to_datetime once" in first.attempt
 
 

@@ -19,6 +19,7 @@ FOLDERS = ("benchmarks", "examples", "scripts")
 SOURCES = sorted(path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py"))
 
 SMALL = {
+    "benchmarks/attach.py": ("--rounds", "1", "--pieces", "3", "--only", "calls"),
     "benchmarks/bias.py": ("--rounds", "1"),
     "benchmarks/calls.py": (),
     "benchmarks/compare.py": ("--trials", "4", "--threads", "1", "--paths", "40", "--rounds", "1"),

@@ -28,6 +28,9 @@ LEAST_LINE = 0.3
 LEAST_RAISED = 0.15
 """The same in statements that raise: one exception in a hundred items takes a hundredth."""
 
+MOSTLY = 0.6
+"""Minimum share of a line's time in which it waits for the disk."""
+
 LEAST_TIMES = 100
 """Minimum calls of a routine that does it once in each call."""
 
@@ -58,10 +61,16 @@ def each_item(trial: Trial) -> Iterator[Each]:
             continue
         each = _raised(trial, hot, tree, statement)
         if each is None and hot.sure_ns >= LEAST_LINE * trial.worked_ns:
-            each = _query(trial, hot, tree, statement) or _stored(trial, hot, tree, statement)
+            each = (
+                _query(trial, hot, tree, statement)
+                or _stored(trial, hot, tree, statement)
+                or _stored_alone(trial, hot, tree, statement)
+                or _written(trial, hot, tree, statement)
+            )
         if each is not None:
             yield each
     yield from _cells(trial)
+    yield from _proxies(trial)
     yield from _jobs(trial)
 
 
@@ -162,6 +171,37 @@ def _called_for_rows(trial: Trial, hot: Hot) -> bool:
     return False
 
 
+def _stored_alone(trial: Trial, hot: Hot, tree: Tree, statement: ast.stmt) -> Each | None:
+    """A row that is a transaction of its own, so that the statement waits for the disk."""
+    waited = sum(hot.by_state.get(state, 0) for state in ("disk", "wait"))
+    if (
+        (waited < MOSTLY * hot.ns and not _commits_itself(tree))
+        or not _is_repeated(trial, hot, tree, statement)
+        or not any(_WRITING.match(text) for text in _executed(statement))
+        or any(called(part) == "executemany" for part in ast.walk(statement)
+               if isinstance(part, ast.Call))
+    ):  # fmt: skip
+        return None
+    return Each(
+        "stored one by one", hot.timer,
+        f"{hot.place} waits for the disk with each row, a transaction of its own (autocommit): "
+        f"{share(trial, hot.ns)}", hot.ns,
+        "commit many rows at a time: one transaction around the loop",
+        "each record has to be safe before the next one is made",
+    )  # fmt: skip
+
+
+def _commits_itself(tree: Tree) -> bool:
+    """Whether the program's databases are files that commit each statement."""
+    texts = [part.value for part in ast.walk(tree.module)
+             if isinstance(part, ast.Constant) and isinstance(part.value, str)]  # fmt: skip
+    return not any(text == ":memory:" or "BEGIN" in text.upper() for text in texts) and any(
+        isinstance(part, ast.keyword) and isinstance(part.value, ast.Constant)
+        and (part.arg, part.value.value) in (("isolation_level", None), ("autocommit", True))
+        for part in ast.walk(tree.module)
+    )  # fmt: skip
+
+
 def _stored(trial: Trial, hot: Hot, tree: Tree, statement: ast.stmt) -> Each | None:
     """A record of a file, or a row of a database, that the disk has to store before the next."""
     call = next(
@@ -193,6 +233,31 @@ def _stored(trial: Trial, hot: Hot, tree: Tree, statement: ast.stmt) -> Each | N
         else "write many records, and then call it once",
         "each record has to be safe before the next one is made",
     )  # fmt: skip
+
+
+def _written(trial: Trial, hot: Hot, tree: Tree, statement: ast.stmt) -> Each | None:
+    """A few bytes that are handed to the kernel before the next are made."""
+    repeats = tree.repeats(statement)
+    if not isinstance(repeats, ast.For | ast.While):
+        return None
+    for part in ast.walk(statement):
+        if not isinstance(part, ast.Call):
+            continue
+        flushes = called(part) == "flush" or any(
+            word.arg == "flush"
+            and isinstance(word.value, ast.Constant)
+            and word.value.value is True
+            for word in part.keywords
+        )
+        if flushes or name(part.func) == "os.write":
+            return Each(
+                "written one by one", hot.timer,
+                f"{hot.place} hands each piece to the kernel by itself, without a buffer "
+                f"(`{short(part)}`, a system call each): {share(trial, hot.ns)}", hot.ns,
+                "let the file's buffer collect them: open(...).write() without flush",
+                "somebody waits for each piece",
+            )  # fmt: skip
+    return None
 
 
 # --- exceptions ------------------------------------------------------------------
@@ -237,6 +302,27 @@ def _cells(trial: Trial) -> Iterator[Each]:
             "compute with whole columns, or with arrays or lists: column.to_numpy(), and store the "
             "result at once",
             "each needs the one before it",
+        )  # fmt: skip
+
+
+# --- proxies ---------------------------------------------------------------------
+
+_asks_manager = among(("multiprocessing/managers.py:BaseProxy._callmethod",))
+
+
+def _proxies(trial: Trial) -> Iterator[Each]:
+    """Objects of a manager, each use of which is a message to its process and an answer."""
+    for timer, sums in trial.by_place(trial.calls.outermost(_asks_manager)):
+        if timer is None or sums.calls < LEAST_CELLS or sums.ns < LEAST_RAISED * trial.worked_ns:
+            continue
+        yield Each(
+            "a message per use", timer,
+            f"{hot_lines.hottest(trial, timer)} uses an object of a multiprocessing.Manager "
+            f"{count(sums.calls)} times, each of which is a message to another process and its "
+            f"answer (a proxy), {duration(sums.ns / sums.calls)}: {duration(sums.ns)}, "
+            f"{percent(100 * sums.ns / trial.wall_ns)} % of the run", sums.ns,
+            "work on an object of this process, and hand over the result once",
+            "others have to see each change at once",
         )  # fmt: skip
 
 

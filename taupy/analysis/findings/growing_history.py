@@ -99,6 +99,10 @@ def _copied(trial: Trial) -> Iterator[tuple[TimerRow, Finding]]:
             sums[statement] = sums.get(statement, 0) + part.ns
         if not sums:
             continue
+        added = next((part for part in hot_lines.parts(hot, tree) if _added_up(part.node)), None)
+        if added is not None and added.ns * hot.sure_ns / hot.ns >= LEAST_LINE * trial.worked_ns:
+            yield hot.timer, _of_sum(trial, hot, added)
+            continue
         statement = max(sums, key=lambda one: sums[one])
         kept = _copied_in(trial, hot, tree, statement, sums[statement])
         if kept is None:
@@ -121,6 +125,32 @@ def _copied(trial: Trial) -> Iterator[tuple[TimerRow, Finding]]:
             f"add to it in place: {kept}.append(...), or {kept}.extend(...)",
             refuted_by="what is kept stays small",
         )  # fmt: skip
+
+
+def _of_sum(trial: Trial, hot: hot_lines.Hot, added: hot_lines.Part) -> Finding:
+    return Finding(
+        KIND,
+        f"{hot.place} adds up lists (`{hot_lines.short(added.node)}`), which copies all that was "
+        f"added before with each of them (quadratic): {hot_lines.share(trial, added.ns)}",
+        saved_ns=added.ns,
+        wall_ns=trial.wall_ns,
+        evidence=(
+            trial.evidence(("thread", "timer"), (Condition("timer", (hot.timer.timer,)), HOST)),
+        ),
+        confidence="high",
+        attempt="chain them: list(itertools.chain.from_iterable(lists)), or extend one list",
+        refuted_by="there are few lists",
+    )
+
+
+def _added_up(node: ast.AST) -> bool:
+    """Whether it is `sum(lists, [])`."""
+    return (
+        isinstance(node, ast.Call)
+        and source.called(node) == "sum"
+        and len(node.args) == 2
+        and isinstance(node.args[1], ast.List)
+    )
 
 
 def _copied_in(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from statistics import fmean
 
 from taupy.analysis.findings import waiting
@@ -58,7 +58,12 @@ def _of_workers(trial: Trial, work: TimerRow, sharing: list[Worker]) -> Iterator
     even = sum(worker.ns for worker in sharing) / min(len(sharing), cores)
     waited = _main_waits(trial)
     saved = min(longest.ns - even, waited)
-    share = 1 - even / longest.ns if longest.ns else 0
+    # Workers that are even on the clock and asleep most of the time differ by what a few samples
+    # say of their waits for a processor.
+    share = min(
+        _uneven([worker.ns for worker in sharing], cores),
+        _uneven([worker.clock_ns for worker in sharing], cores),
+    )
     of_cpu = _uneven_cpu(trial, longest, sharing, cores) if share >= LEAST_ON_CLOCK else 0
     life = trial.calls.life_ns()[longest.thread]
     if (
@@ -81,6 +86,12 @@ def _of_workers(trial: Trial, work: TimerRow, sharing: list[Worker]) -> Iterator
         refuted_by="the longest piece cannot be divided, or workers are started one after "
         "the other",
     )  # fmt: skip
+
+
+def _uneven(times: Sequence[float], cores: int) -> float:
+    """Difference between the longest time and the mean of all, as a share of the former."""
+    most = max(times)
+    return 1 - sum(times) / min(len(times), cores) / most if most else 0.0
 
 
 def _uneven_cpu(trial: Trial, longest: Worker, sharing: list[Worker], cores: int) -> float:

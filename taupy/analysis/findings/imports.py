@@ -151,6 +151,7 @@ def _unused(trial: Trial) -> Iterator[Finding | Abstention]:
         below = {row for top in costs[package] for row in _others(trial, top, used)}
         ns = sum(calls.inclusive[row] for row in costs[package])
         ns -= sum(calls.inclusive[row] for row in below)
+        ns *= 1 - trial.queued(calls.thread[costs[package][0]])
         if ns < least:
             continue
         saved = ns + _freed(trial, costs[package]) * ns / imported

@@ -64,6 +64,7 @@ def find(trial: Trial) -> Iterator[Finding]:
     for again in made_again(trial):
         yield _finding(trial, *again, "medium")
     yield from _own_results(trial)
+    yield from _subproblems(trial)
 
 
 def _finding(
@@ -374,9 +375,61 @@ def _own_results(trial: Trial) -> Iterator[Finding]:
             )  # fmt: skip
 
 
-def _only_computes(function: Function) -> bool:
+LEAST_AGAIN = 10_000
+"""Minimum calls of a routine that calls itself with arguments that come again."""
+
+
+def _subproblems(trial: Trial) -> Iterator[Finding]:
+    """A routine that calls itself twice or more with smaller numbers, in different ways, so that
+    the same numbers are reached in many ways: `ways(n - 1) + ways(n - 2)`."""
+    calls = trial.calls
+    for timer in calls.timers:
+        function = source.function(trial, timer) if trial.is_own(timer) else None
+        if (
+            function is None
+            or calls.entries(timer) < LEAST_AGAIN
+            or not _only_computes(function, {function.name})
+        ):
+            continue
+        inside = [part for part in ast.walk(function)
+                  if isinstance(part, ast.Call) and name(part.func) == function.name]  # fmt: skip
+        if len({ast.dump(part) for part in inside}) < 2 or not all(map(_counts_down, inside)):
+            continue
+        longest = calls.longest(timer.__eq__)
+        if longest.ns < 2 * LEAST * trial.worked_ns:
+            continue
+        line = inside[0].lineno
+        yield _finding(
+            trial, "the same arguments", timer,
+            f"{hot_lines.at_line(timer, line)} calls itself {len(inside)} times with smaller "
+            f"numbers, and so with the same arguments again and again (overlapping subproblems, no "
+            f"cache): {count(int(calls.entries(timer)))} calls, {duration(longest.ns)}, "
+            f"{percent(100 * longest.ns / trial.wall_ns)} % of the run",
+            longest.ns, "keep its results: @functools.lru_cache(maxsize=None)",
+            "the arguments differ each time", "medium",
+        )  # fmt: skip
+
+
+def _counts_down(call: ast.Call) -> bool:
+    """Whether it is given its own parameters, or these less or more than they were."""
+    return not call.keywords and all(
+        isinstance(given, ast.Name | ast.Constant)
+        or (
+            isinstance(given, ast.BinOp)
+            and isinstance(given.op, ast.Add | ast.Sub)
+            and isinstance(given.left, ast.Name)
+        )
+        for given in call.args
+    ) and any(isinstance(given, ast.BinOp) for given in call.args)  # fmt: skip
+
+
+def _only_computes(function: Function, also: set[str] | None = None) -> bool:
     """Whether a routine changes nothing, and its result depends only on what it is given and on
-    attributes of it."""
+    attributes of it.
+
+    Args:
+        also: functions that it may call.
+    """
     if not isinstance(function, ast.FunctionDef) or _is_cached(function):
         return False
     for part in ast.walk(function):
@@ -386,7 +439,7 @@ def _only_computes(function: Function) -> bool:
         if isinstance(part, ast.Attribute | ast.Subscript) and not isinstance(part.ctx, ast.Load):
             return False
         if isinstance(part, ast.Call) and not (
-            called(part) in _READING | _OF_NUMBERS
+            called(part) in _READING | _OF_NUMBERS | (also or set())
             or (isinstance(part.func, ast.Attribute) and part.func.attr in _OF_VALUES)
         ):
             return False

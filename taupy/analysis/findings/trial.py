@@ -147,6 +147,13 @@ class Trial:
         whole = sum(seen.values())
         return seen.get(STATES[1], 0) / whole if whole else None
 
+    def queued(self, thread: ThreadRow) -> float:
+        """Share of the time in which a thread was awake that it waited for a processor; 0 if it was
+        not sampled."""
+        seen = self.seen_ns(thread)
+        awake = sum(seen.get(state, 0) for state in STATES) - seen.get(STATES[2], 0)
+        return seen.get(STATES[1], 0) / awake if awake else 0.0
+
     @cached_property
     def hottest(self) -> dict[TimerRow, int]:
         """The line of each routine of the program that took most of its time, if it was seen often

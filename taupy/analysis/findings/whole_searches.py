@@ -80,9 +80,13 @@ def _search(trial: Trial, hot: Hot, tree: Tree, part: Part) -> _Search | None:
     if isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.In | ast.NotIn):
         return _in_list(tree, node)
     if isinstance(node, ast.Call):
+        above = next(tree.above(node))
+        if isinstance(above, ast.Compare) and isinstance(above.ops[0], ast.In | ast.NotIn):
+            return _in_list(tree, above) if above.comparators[0] is node else None
         return (
             _of_list(tree, node)
             or _sorted_anew(tree, node)
+            or _smallest_taken(tree, node)
             or _ambiguous(tree, node)
             or _without_index(tree, node)
         )
@@ -247,6 +251,13 @@ def _is_bounded(tree: Tree, node: ast.AST, where: ast.expr) -> bool:
 
 def _in_list(tree: Tree, node: ast.Compare) -> _Search | None:
     where = node.comparators[0]
+    if isinstance(where, ast.Call) and name(where.func) in ("list", "sorted") and where.args:
+        return _Search(
+            "list",
+            f"makes a list for each search, `{short(where)}`, and looks through it (`in`)",
+            "look in what the list is made of, or in a set or dict",
+            "it has few elements",
+        )
     if not _is_list(tree, where) or _is_new(tree, node, where):
         return None
     return _Search(
@@ -389,6 +400,28 @@ def _sorted_anew(tree: Tree, node: ast.Call) -> _Search | None:
         f"sorts all of `{short(where)}` again for each element that is added",
         "bisect.insort(...) into the sorted list, or a heap if only the smallest is taken: heapq",
         "many elements are added before each sort",
+    )
+
+
+def _smallest_taken(tree: Tree, node: ast.Call) -> _Search | None:
+    """The smallest of a list from which elements are taken, and to which others are added."""
+    if name(node.func) not in ("min", "max") or not node.args or not _is_list(tree, node.args[0]):
+        return None
+    where = node.args[0]
+    within = tree.repeats(node) or tree.function(node)
+    changes = {
+        part.func.attr for part in ast.walk(within)
+        if isinstance(part, ast.Call) and isinstance(part.func, ast.Attribute)
+        and name(part.func.value) == name(where)
+    }  # fmt: skip
+    if not changes & {"remove", "pop"} or _is_new(tree, node, where):
+        return None
+    return _Search(
+        "smallest",
+        f"goes through all of `{short(where)}` for each element that is taken "
+        f"(`{name(node.func)}()`)",
+        "keep a heap: heapq.heappush(), heapq.heappop()",
+        "the list has few elements",
     )
 
 

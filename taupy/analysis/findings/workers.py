@@ -20,11 +20,13 @@ _STARTERS = (
 
 class Worker(NamedTuple):
     """A thread, the routine that it runs, and its time there without waits, collectives and
-    imports, and without waits for a processor, as the watch samples them."""
+    imports, and without waits for a processor, as the watch samples them; with these, its time on
+    the clock."""
 
     thread: ThreadRow
     work: TimerRow
     ns: float
+    clock_ns: float
 
 
 def workers(trial: Trial) -> list[Worker]:
@@ -39,7 +41,8 @@ def workers(trial: Trial) -> list[Worker]:
             sums[timer] = sums.get(timer, 0) + calls.inclusive[row] - waits
         if sums:
             work = max(sums, key=sums.__getitem__)
-            given_work.append(Worker(thread, work, _ready(trial, thread, sums[work])))
+            ready = _ready(trial, thread, sums[work])
+            given_work.append(Worker(thread, work, ready, sums[work]))
     return given_work
 
 
