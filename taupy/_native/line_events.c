@@ -3,6 +3,7 @@
 #include "hooks.h"
 #include "timing.h"
 
+#define CODE_UNIT_BYTES 2 /* in all versions */
 #define NODES_A_BLOCK 63
 #define APART_A_BLOCK 126
 
@@ -116,7 +117,7 @@ static void span_of(PyCodeObject *code, int *first, int *last)
 {
     *first = *last = code->co_firstlineno;
     for (Py_ssize_t at = 0; at < Py_SIZE(code); at++) {
-        int line = PyCode_Addr2Line(code, (int)(at * (Py_ssize_t)sizeof(_Py_CODEUNIT)));
+        int line = PyCode_Addr2Line(code, (int)(at * CODE_UNIT_BYTES));
         if (line > 0 && line < *first)
             *first = line;
         if (line > *last)
