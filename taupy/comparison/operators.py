@@ -296,8 +296,9 @@ def _told_apart(
     """The kernels of each of these calls, with their times.
 
     The kernels of a call path are known, and each signature's launches and time. If several
-    signatures share a call path, a kernel is that of the only one with its numbers; if all ran one
-    kernel, it is theirs. What these do not tell is left out.
+    signatures share a call path, a kernel is that of the only one with its numbers. Times of short
+    kernels agree by chance, too, so this holds only where it explains all launches of the path:
+    what is left is of one signature, or one kernel. Anything else is left out.
     """
     of_paths: dict[int, list[int]] = {}
     for at, own in enumerate(calls):
@@ -307,18 +308,24 @@ def _told_apart(
         ran = list(launched.get(path, ()))
         places = [at for at in places if calls[at].launches]
         others = sum(kernel.launches for kernel in ran) - sum(calls[at].launches for at in places)
+        if len(ran) > 1 and others:
+            continue
+        told = []
         for kernel in list(ran):
             alike = [at for at in places if calls[at][-2:] == kernel[-2:]]
             twins = [other for other in ran if other[-2:] == kernel[-2:]]
             if len(alike) == len(twins) == 1:
-                kernels_of[alike[0]].append((kernel.timer, kernel.time_ns))
+                told.append((alike[0], kernel))
                 places.remove(alike[0])
                 ran.remove(kernel)
-        if len(places) == 1 and not others:
-            kernels_of[places[0]] += [(kernel.timer, kernel.time_ns) for kernel in ran]
-        elif len(ran) == 1:
-            for at in places:
-                kernels_of[at].append((ran[0].timer, calls[at].gpu_ns))
+        if len(places) > 1 and len(ran) > 1:
+            continue
+        for at, kernel in told:
+            kernels_of[at].append((kernel.timer, kernel.time_ns))
+        for at in places:
+            for kernel in ran:
+                ns = calls[at].gpu_ns if len(ran) == 1 else kernel.time_ns
+                kernels_of[at].append((kernel.timer, ns))
     return kernels_of
 
 

@@ -237,6 +237,8 @@ def test_signatures_have_the_kernels_of_their_calls(tmp_path, shown):
     run("aten::mul", 8, ("mul_vector", 4))
     run("aten::mul", 16, ("mul_scalar", 4))
     run("aten::sub", None, ("sub", 2))
+    run("aten::neg", 8, ("neg", 4))
+    run("aten::neg", None, ("fill", 4), ("neg", 5))  # fill has the numbers of the other call
     trace.operator([], ("triton", 5))
     file = trace.written(tmp_path / "a.json")
     rows, _ = shown(file, file, by="signature")
@@ -249,6 +251,8 @@ def test_signatures_have_the_kernels_of_their_calls(tmp_path, shown):
         "aten::mul(float32[8x4])": "",
         "aten::mul(float32[16x4])": "",
         "aten::sub (inputs not recorded)": "sub",
+        "aten::neg(float32[8x4])": "",
+        "aten::neg (inputs not recorded)": "",
         "(no operator)": "triton",
     }
     assert all(row["kernels_b"] == row["kernels_a"] for row in rows.values())
