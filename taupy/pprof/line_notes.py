@@ -15,7 +15,7 @@ COLUMN = Column("hottest", heading="Mostly in\nline", audience="people", spare=T
 
 NOTE = (
     "mostly in line: the line with most of the routine's time, with what it calls of libraries, "
-    "and its share, estimated from looks"
+    "and its share; ~: estimated from looks"
 )
 
 LineSums = Sequence[tuple[Place, str, int, int, int, int | None]]
