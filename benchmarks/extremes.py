@@ -152,7 +152,7 @@ def run(command: list[str], folder: Path, expected: int = 0) -> float:
 def storing(name: str, size: int, rounds: int, folder: Path) -> Stored:
     """Kill a program at its end, so that its run is left, and store that several times."""
     arguments = [*program(name, size, True), "--leave"]
-    run([*tools.taupy_run(folder), __file__, *arguments], folder, -signal.SIGKILL)
+    run([*tools.taupy_run(folder, "--no-watch"), __file__, *arguments], folder, -signal.SIGKILL)
     state = Path(tools.environment(folder)["TAUPY_STATE_DIR"])
     (left,) = state.glob("run-*")
     costs = []

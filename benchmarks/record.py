@@ -58,7 +58,7 @@ TABLES = ("callpath", "call", "interval_value", "timer_call", "timer_value", "ti
 def leftover(folder: Path, paths: int) -> Path:
     """The run folder of the program, which is killed before its run is stored."""
     (folder / "prog.py").write_text(PROGRAM.format(paths=paths))
-    command = [sys.executable, "-m", "taupy", "run", "--db", "x.db", "prog.py"]
+    command = [sys.executable, "-m", "taupy", "run", "--no-watch", "--db", "x.db", "prog.py"]
     environment = {**os.environ, "TAUPY_STATE_DIR": str(folder / "state")}
     done = subprocess.run(command, cwd=folder, env=environment)
     assert done.returncode == -signal.SIGKILL

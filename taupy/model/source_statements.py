@@ -34,7 +34,7 @@ class Piece(NamedTuple):
     """A line in which secrets are looked for.
 
     Attributes:
-        at: where each of its letters stands in the text.
+        at: the position of each of its letters in the text.
         is_statement: it is code, not what a comment or a string holds.
     """
 

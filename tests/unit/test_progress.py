@@ -76,6 +76,7 @@ WORK = {
     "kernel x": "taupy.profiledb.kernel_codes stored",
 }  # fmt: skip
 """Commands, and what takes its time in them."""
+NAMES = [line.replace(HERE, "PID") for line in WORK]
 AT_ONCE = {
     "run": "it becomes the program; what stores the trial has a test of its own below",
     "derive": "reads names and formulas",
@@ -142,7 +143,7 @@ def test_every_command_is_known_to_work_long_or_not():
     assert {line.split()[0] for line in WORK} | {*AT_ONCE} == {*COMMANDS}
 
 
-@pytest.mark.parametrize("line", WORK)
+@pytest.mark.parametrize("line", WORK, ids=NAMES)
 def test_work_that_takes_long_is_seen_on_a_terminal(line, folder, capsys, screen, monkeypatch):
     reached = []
 
@@ -159,7 +160,7 @@ def test_work_that_takes_long_is_seen_on_a_terminal(line, folder, capsys, screen
     assert "━" not in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("line", WORK)
+@pytest.mark.parametrize("line", WORK, ids=NAMES)
 def test_in_a_pipe_nothing_is_drawn(line, folder, monkeypatch):
     def works(*_, **__):
         assert not bar._open
@@ -179,7 +180,7 @@ CHANGE = {
 """What has been changed by then, as a whole."""
 
 
-@pytest.mark.parametrize("line", WORK)
+@pytest.mark.parametrize("line", WORK, ids=NAMES)
 def test_ctrl_c_ends_the_work_with_one_line(line, folder, monkeypatch, capsys):
     def works(*_, **__):
         raise KeyboardInterrupt

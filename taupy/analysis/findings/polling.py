@@ -46,7 +46,7 @@ _FILES = frozenset(
 _ASKING = frozenset(
     {"is_set", "empty", "full", "qsize", "done", "ready", "is_alive", "locked", "running"}
 )
-"""Methods that tell what somebody else has done, and do nothing."""
+"""Methods that tell what another thread has done, and do nothing."""
 
 
 class _Poll(NamedTuple):
@@ -212,7 +212,7 @@ def _is_empty(statement: ast.stmt) -> bool:
 
 
 def _others_set(test: ast.expr) -> bool:
-    """Whether a condition changes nothing itself, so that it waits for somebody else."""
+    """Whether a condition changes nothing itself, so that it waits for another thread."""
     return not any(isinstance(part, ast.NamedExpr | ast.Await) for part in ast.walk(test)) and all(
         isinstance(part.func, ast.Attribute) and part.func.attr in _ASKING
         for part in ast.walk(test) if isinstance(part, ast.Call)

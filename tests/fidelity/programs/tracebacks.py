@@ -83,6 +83,7 @@ CASES = [
         keeps=(),
         trials=None,
         state=None,
+        compares_stderr=False,  # taupy says it, with the file of the nearest name
     ),
     Case("missing_module", kind="module", target="nowhere", status=1, says="No module named nowhere", keeps=(), trials=None, state=None),
     Case(
