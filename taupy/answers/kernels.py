@@ -360,7 +360,8 @@ def _paths(db: ProfileDB, trial: int, step: int | None) -> list[View]:
     """
     views = []
     steps = []
-    for (node, context), time in gpu_query.gpu_times(db, trial).items():
+    times = gpu_query.gpu_times(db, trial)
+    for (node, context), time in times.items():
         steps += [path.step for path in reversed(time.paths)]
         if step is None:
             paths = time.paths[:1]
@@ -384,6 +385,11 @@ def _paths(db: ProfileDB, trial: int, step: int | None) -> list[View]:
         raise UsageError(
             f"trial {trial} has no critical path of step {step}: it has that of {known} "
             "(docs/gpu.md says which are kept)"
+        )
+    if times and not views:
+        raise Nothing(
+            f"trial {trial} has no critical path: the calls that launched its GPU work are not in "
+            "the trace"
         )
     if not views:
         source = db.trial(trial).source

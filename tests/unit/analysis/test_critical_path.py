@@ -241,6 +241,16 @@ def test_a_step_without_a_path_is_refused_with_those_that_have_one(tmp_path, cap
     assert "--step needs --critical-path" in capsys.readouterr().err
 
 
+def test_work_without_calls_has_no_path_and_the_reason_is_said(tmp_path, capsys):
+    events = [made.kernel("gemm", 30 * US, 90 * US, 1), made.kernel("gemm", 95 * US, 99 * US, 2)]
+    db = ["--db", str(tmp_path / "taupy.db")]
+    assert main(["import", str(made.written(tmp_path / "t.json", events)), *db]) == 0
+    capsys.readouterr()
+    assert main(["kernels", "--critical-path", *db]) != 0
+    said = capsys.readouterr().err
+    assert "the calls that launched its GPU work are not in the trace" in said
+
+
 def test_work_that_names_its_operator_alone_has_a_path(tmp_path):
     """As the same trace with calls has, to the moment of the launch, which nobody knows."""
     events = [
