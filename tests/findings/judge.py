@@ -49,7 +49,20 @@ def keys() -> dict[str, Mapping[str, Any]]:
 
 
 def healthy() -> list[str]:
-    return sorted(path.stem for path in HERE.glob("ok_*.py"))
+    return sorted(path.stem for path in HERE.glob("ok_*"))
+
+
+def files(name: str) -> dict[str, str]:
+    """The texts of a program, by file: a module, or a folder with a `main.py`."""
+    place = HERE / name
+    paths = sorted(place.glob("*.py")) if place.is_dir() else [HERE / f"{name}.py"]
+    return {path.name: path.read_text() for path in paths}
+
+
+def places(key: Mapping[str, Any]) -> list[tuple[str, int]]:
+    """(file, line) of each line that names the fault; a number alone is of the program's file."""
+    marks = [str(mark).rpartition(":") for mark in (key["line"], *key["also"])]
+    return [(file or key["file"], int(line)) for file, _, line in marks]
 
 
 @dataclass
@@ -85,16 +98,16 @@ class Told:
     findings: Sequence[str]
 
 
-def judged(text: str, key: Mapping[str, Any], source: str) -> Told:
-    """What a screen says of a faulty program."""
+def judged(text: str, key: Mapping[str, Any], sources: Mapping[str, str]) -> Told:
+    """What a screen says of a faulty program, whose texts these are, by file."""
     screen = Screen.of(text)
-    lines = [key["line"], *key["also"]]
-    texts = [source.splitlines()[line - 1].strip() for line in lines]
+    lines = places(key)
+    texts = [sources[file].splitlines()[line - 1].strip() for file, line in lines]
     routine = key["routine"].split(".")[-1].split("(")[0]
 
     def has_line(part: str) -> bool:
         by_number = any(
-            re.search(rf"({re.escape(key['file'])}:|\bline )({line})\b", part) for line in lines
+            re.search(rf"({re.escape(file)}:|\bline )({line})\b", part) for file, line in lines
         )
         by_text = any(len(one) > SHOWN // 2 and one[:SHOWN] in part for one in texts)
         return by_number or by_text
@@ -117,9 +130,12 @@ def measured(name: str, folder: Path) -> str:
     """The first screen of a program that `taupy run` ran, as a person sees it."""
     there = folder / name
     there.mkdir()
-    program = there / f"{name.removesuffix('_mended')}.py"
-    program.write_text((HERE / f"{name}.py").read_text())
-    os.utime(program, (1e9, 1e9))
+    alone = f"{name.removesuffix('_mended')}.py"
+    for file, text in files(name).items():
+        program = there / (file if (HERE / name).is_dir() else alone)
+        program.write_text(text)
+        os.utime(program, (1e9, 1e9))
+    started = "main.py" if (HERE / name).is_dir() else alone
     here = Path(__file__).parents[2]
     environment = {
         **os.environ, "PYTHONPATH": str(here), "COLUMNS": "80", "OMP_NUM_THREADS": "1",
@@ -127,7 +143,7 @@ def measured(name: str, folder: Path) -> str:
     }  # fmt: skip
     taupy = [sys.executable, "-m", "taupy"]
     done = subprocess.run(
-        [*taupy, "run", "--db", "t.db", program.name],
+        [*taupy, "run", "--db", "t.db", started],
         cwd=there, env=environment, capture_output=True, text=True, timeout=TIMEOUT_S,
     )  # fmt: skip
     if done.returncode:
@@ -166,7 +182,7 @@ def main(arguments: Sequence[str]) -> int:
             text = measured(name, Path(folder))
             if name in faulty:
                 key = faulty[name]
-                told[name] = judged(text, key, (HERE / key["file"]).read_text())
+                told[name] = judged(text, key, files(name))
                 print(*_row(name, text, told[name]), sep="\n", flush=True)
             else:
                 without[name] = Screen.of(text).findings

@@ -28,14 +28,15 @@ SOURCE = "\n" * 6 + "        rows.sort()\n" + "\n" * 20 + "other line of some le
 
 def told(line=7, also=(), routine="Table.add", words=("bisect",), screen=SCREEN):
     key = {"file": "prog.py", "line": line, "also": list(also), "routine": routine, "words": words}
-    return judge.judged(screen, key, SOURCE)
+    return judge.judged(screen, key, {"prog.py": SOURCE, "other.py": SOURCE.upper()})
 
 
 def test_what_a_screen_names():
     assert told().first and told().screen and told().routine
     assert told().reason == "bisect" and told().in_words
     assert told(line=28).first is False and told(line=28).screen is False
-    assert told(line=28, also=[7]).first
+    assert told(line=28, also=[7]).first and told(line=28, also=["prog.py:7"]).first
+    assert not told(line="other.py:28", also=["other.py:7"]).first
     assert not told(routine="Table.ad").routine
     assert told(words=("rows.sort",)).reason and not told(words=("rows.sort",)).in_words
     assert told(words=("heap", "prog.py  exit")).reason == ""
@@ -45,11 +46,12 @@ def test_what_a_screen_names():
 
 def test_every_program_has_its_key_its_twin_and_a_line():
     faulty = judge.keys()
-    assert len(faulty) == 40 and len(judge.healthy()) == 20
+    assert len(faulty) == 50 and len(judge.healthy()) == 25
     for name, key in faulty.items():
-        lines = (judge.HERE / key["file"]).read_text().splitlines()
-        assert key["file"] == f"{name}.py" and lines[key["line"] - 1].strip() and key["words"]
-        assert (judge.HERE / f"{name}_mended.py").exists()
+        texts = judge.files(name)
+        (file, line), *_ = judge.places(key)
+        assert texts[file].splitlines()[line - 1].strip()
+        assert key["words"] and judge.files(f"{name}_mended")
     assert {*BY_OTHERS} < {*faulty}
 
 
