@@ -46,8 +46,8 @@ text = " ".join(map(str, data))
 def work(number):
     ordered = sorted(data, key=lambda value: -value)
     found = re.findall(r"[1-9]7", text)
-    told = json.dumps(data)
-    return len(ordered) + len(found) + len(told)
+    text = json.dumps(data)
+    return len(ordered) + len(found) + len(text)
 for number in pieces():
     for _ in range(40):
         work(number)
@@ -144,12 +144,12 @@ _TAUPY = [sys.executable, "-m", "taupy"]
 
 
 def of_taupy(folder: Path) -> Counter[int]:
-    told = subprocess.run(
+    printed = subprocess.run(
         [*_TAUPY, "lines", "--db", "t.db", "--all", "--json"],
         cwd=folder, capture_output=True, text=True, check=True,
     ).stdout  # fmt: skip
     seen = Counter[int]()
-    for table in json.loads(told):
+    for table in json.loads(printed):
         for row in table["rows"]:
             busy_ns = (row["cpu_ns"] or 0) + (row["gil_ns"] or 0)  # py-spy counts no other looks
             if row["file"] == "prog.py":

@@ -146,11 +146,11 @@ def compare(root: Path) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=11)
-    asked = parser.parse_args()
+    arguments = parser.parse_args()
     others = find_spec("line_profiler") is not None
-    print(f"{tools.machine()}; {asked.rounds} rounds", flush=True)
+    print(f"{tools.machine()}; {arguments.rounds} rounds", flush=True)
     with tempfile.TemporaryDirectory() as folder:
-        cost(Path(folder), asked.rounds, others)
+        cost(Path(folder), arguments.rounds, others)
         if others:
             compare(Path(folder))
 

@@ -726,16 +726,16 @@ class _Node:
         has_launch = calls.host != _NONE
         if not has_launch.any():
             return
-        found = works = 0
+        steps_kept = works = 0
         for step in steps:
             launched = has_launch & (calls.begin >= step.begin) & (calls.begin < step.end)
             works += int(launched.sum())
-            if found and (works > MOST_WORKS or found == STEPS):
+            if steps_kept and (works > MOST_WORKS or steps_kept == STEPS):
                 break
             if launched.any():
-                found += 1
+                steps_kept += 1
                 yield from self._path(work, calls, step, launched)
-        if not found:
+        if not steps_kept:
             begin, end = int(calls.begin[has_launch].min()), int(calls.end[has_launch].max())
             launched = has_launch & (calls.begin < end)
             yield from self._path(work, calls, _Window("", begin, end), launched)

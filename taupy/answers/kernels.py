@@ -381,9 +381,9 @@ def _paths(db: ProfileDB, trial: int, step: int | None) -> list[View]:
         notes = [CALLS_ONLY] if time.host == "calls" else []
         views.append(View(title, _PATH_COLUMNS, cells, [*_path_notes(path), *notes]))
     if steps and not views:
-        known = ", ".join(dict.fromkeys(name or "the whole time" for name in steps))
+        others = ", ".join(dict.fromkeys(name or "the whole time" for name in steps))
         raise UsageError(
-            f"trial {trial} has no critical path of step {step}: it has that of {known} "
+            f"trial {trial} has no critical path of step {step}: it has that of {others} "
             "(docs/gpu.md says which are kept)"
         )
     if times and not views:

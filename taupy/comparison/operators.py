@@ -310,17 +310,17 @@ def _told_apart(
         others = sum(kernel.launches for kernel in ran) - sum(calls[at].launches for at in places)
         if len(ran) > 1 and others:
             continue
-        told = []
+        assigned = []
         for kernel in list(ran):
             alike = [at for at in places if calls[at][-2:] == kernel[-2:]]
             twins = [other for other in ran if other[-2:] == kernel[-2:]]
             if len(alike) == len(twins) == 1:
-                told.append((alike[0], kernel))
+                assigned.append((alike[0], kernel))
                 places.remove(alike[0])
                 ran.remove(kernel)
         if len(places) > 1 and len(ran) > 1:
             continue
-        for at, kernel in told:
+        for at, kernel in assigned:
             kernels_of[at].append((kernel.timer, kernel.time_ns))
         for at in places:
             for kernel in ran:

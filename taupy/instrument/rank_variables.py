@@ -46,6 +46,6 @@ def place(environment: "Mapping[str, str]", launcher: int) -> "tuple[int, int] |
 def note(environment: "Mapping[str, str]") -> str:
     """Rank, number of ranks and attempt, as the first launcher says that says anything; or ""."""
     for launcher in range(len(LAUNCHERS)):
-        if found := place(environment, launcher):
-            return f"{found[0]} {found[1]} {attempt(environment)}"
+        if at := place(environment, launcher):
+            return f"{at[0]} {at[1]} {attempt(environment)}"
     return ""

@@ -65,23 +65,23 @@ def callers_first(parent: Sequence[int]) -> Sequence[int]:
     if all(above < row for row, above in enumerate(parent)):
         return range(len(parent))
     order: list[int] = []
-    found = bytearray(len(parent))  # 1: climbed from, 2: in order
+    reached = bytearray(len(parent))  # 1: climbed from, 2: in order
     for row, above in enumerate(parent):
-        if found[row]:
+        if reached[row]:
             continue
-        if above < 0 or found[above] == 2:
-            found[row] = 2
+        if above < 0 or reached[above] == 2:
+            reached[row] = 2
             order.append(row)
             continue
         climbed = []
         here = row
-        while here >= 0 and not found[here]:
-            found[here] = 1
+        while here >= 0 and not reached[here]:
+            reached[here] = 1
             climbed.append(here)
             here = parent[here]
-        if here < 0 or found[here] == 2:
+        if here < 0 or reached[here] == 2:
             for here in reversed(climbed):
-                found[here] = 2
+                reached[here] = 2
                 order.append(here)
     return order
 

@@ -174,7 +174,7 @@ def _operators(compared: Compared) -> list[Section]:
 
 def _changes(compared: Compared) -> list[Part]:
     """The routines that differ most; where noise is known, beyond it."""
-    answer = next((each for each in compared.answers if each.metric.unit == "ns"), None)
+    answer = next((answer for answer in compared.answers if answer.metric.unit == "ns"), None)
     if answer is None:
         return []
     words = None if compared.few else _words(compared, answer)

@@ -59,16 +59,16 @@ def each_item(trial: Trial) -> Iterator[Each]:
         statement = _mostly(hot, tree)
         if statement is None:
             continue
-        each = _raised(trial, hot, tree, statement)
-        if each is None and hot.sure_ns >= LEAST_LINE * trial.worked_ns:
-            each = (
+        finding = _raised(trial, hot, tree, statement)
+        if finding is None and hot.sure_ns >= LEAST_LINE * trial.worked_ns:
+            finding = (
                 _query(trial, hot, tree, statement)
                 or _stored(trial, hot, tree, statement)
                 or _stored_alone(trial, hot, tree, statement)
                 or _written(trial, hot, tree, statement)
             )
-        if each is not None:
-            yield each
+        if finding is not None:
+            yield finding
     yield from _cells(trial)
     yield from _proxies(trial)
     yield from _jobs(trial)
@@ -131,7 +131,7 @@ def _loop_over_rows(tree: Tree, node: ast.AST) -> ast.AST | None:
             [repeats.iter] if isinstance(repeats, ast.For)
             else [part.iter for part in getattr(repeats, "generators", [])]
         )  # fmt: skip
-        if any(_is_rows(function, one) for one in iterated):
+        if any(_is_rows(function, iterable) for iterable in iterated):
             return repeats
         repeats = tree.repeats(repeats)
     return None
@@ -255,7 +255,7 @@ def _written(trial: Trial, hot: Hot, tree: Tree, statement: ast.stmt) -> Each | 
                 f"{hot.place} hands each piece to the kernel by itself, without a buffer "
                 f"(`{short(part)}`, a system call each): {share(trial, hot.ns)}", hot.ns,
                 "let the file's buffer collect them: open(...).write() without flush",
-                "somebody waits for each piece",
+                "another program waits for each piece",
             )  # fmt: skip
     return None
 
@@ -329,7 +329,7 @@ def _proxies(trial: Trial) -> Iterator[Each]:
 # --- jobs ------------------------------------------------------------------------
 
 _sends = among((
-    *(f"multiprocessing/pool.py:Pool.{one}" for one in
+    *(f"multiprocessing/pool.py:Pool.{method}" for method in
       ("apply", "apply_async", "map", "imap", "imap_unordered", "starmap")),
     "concurrent/futures/process.py:ProcessPoolExecutor.submit",
     "concurrent/futures/process.py:ProcessPoolExecutor.map",

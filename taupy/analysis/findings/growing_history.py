@@ -103,7 +103,7 @@ def _copied(trial: Trial) -> Iterator[tuple[TimerRow, Finding]]:
         if added is not None and added.ns * hot.sure_ns / hot.ns >= LEAST_LINE * trial.worked_ns:
             yield hot.timer, _of_sum(trial, hot, added)
             continue
-        statement = max(sums, key=lambda one: sums[one])
+        statement = max(sums, key=lambda statement: sums[statement])
         kept = _copied_in(trial, hot, tree, statement, sums[statement])
         if kept is None:
             continue

@@ -141,25 +141,25 @@ _makes_optimizer = among(("torch/optim/optimizer.py:Optimizer.__init__",))
 def _optimizers(trial: Trial) -> Iterator[Again]:
     """An optimizer for each step, which has forgotten what it knew of the steps before."""
     calls = trial.calls
-    for timer, made in trial.by_place(calls.outermost(_makes_optimizer)):
-        if timer is None or made.calls < LEAST_MADE:
+    for timer, optimizers in trial.by_place(calls.outermost(_makes_optimizer)):
+        if timer is None or optimizers.calls < LEAST_MADE:
             continue
-        whole = {calls.parent[row] for row in made.rows} - {-1}
+        whole = {calls.parent[row] for row in optimizers.rows} - {-1}
         first = calls.timer[next(iter(whole))] if whole else None
         ns = sum(calls.inclusive[row] for row in whole)
         if first is None or trial.is_own(first):
-            ns = made.ns
+            ns = optimizers.ns
         steps = sum(
             calls.calls[row] for row, single in enumerate(calls.timer)
             if single.short_name.split(".")[-1] == "step" and "torch/optim/" in (single.file or "")
         )  # fmt: skip
-        if steps > 3 * made.calls:
+        if steps > 3 * optimizers.calls:
             continue
         names = {(first.short_name.split(".")[0] if first else "Optimizer")}
         yield Again(
             "optimizer made again", timer,
             f"{hot_lines.line_of_call(trial, timer, names)} creates an optimizer "
-            f"{count(made.calls)} times, for each step again, which forgets what it knew of the "
-            f"steps before: {duration(ns)}, {percent(100 * ns / trial.wall_ns)} % of the run",
+            f"{count(optimizers.calls)} times, for each step again, which forgets what it knew of "
+            f"the steps before: {duration(ns)}, {percent(100 * ns / trial.wall_ns)} % of the run",
             ns, "create it once, before the loop", "each is for another model",
         )  # fmt: skip

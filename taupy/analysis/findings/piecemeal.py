@@ -57,8 +57,8 @@ def find(trial: Trial) -> Iterator[Finding]:
             yield from _round_trips(trial, hot, tree)
     yield from _rows(trial)
     yield from _elements(trial)
-    for each in each_item(trial):
-        yield _finding(trial, *each)
+    for item in each_item(trial):
+        yield _finding(trial, *item)
 
 
 def _finding(

@@ -361,13 +361,13 @@ def _own_results(trial: Trial) -> Iterator[Finding]:
                 or calls.entries(caller) * LEAST_OFTEN > sums.calls
             ):  # fmt: skip
                 continue
-            asked = _asked_in_loop(trial, tree, caller, function)
-            if asked is None:
+            repeated = _asked_in_loop(trial, tree, caller, function)
+            if repeated is None:
                 continue
             yield _finding(
                 trial, "in each iteration", timer,
-                f"{hot_lines.at_line(caller, asked.lineno)} computes `{short(asked)}` again in "
-                f"each iteration, of what does not change in the loop: {timer.short_name} runs "
+                f"{hot_lines.at_line(caller, repeated.lineno)} computes `{short(repeated)}` again "
+                f"in each iteration, of what does not change in the loop: {timer.short_name} runs "
                 f"{count(sums.calls)} times, {duration(sums.ns)}, "
                 f"{percent(100 * sums.ns / trial.wall_ns)} % of the run",
                 sums.ns, "compute it once before the loop",
@@ -465,7 +465,9 @@ def _asked_in_loop(
 ) -> ast.expr | None:
     """Where a routine asks for the result in a loop that changes nothing of it."""
     where = source.function(trial, caller) or source.module(trial, caller)
-    is_property = any("property" in source.names(one) for one in function.decorator_list)
+    is_property = any(
+        "property" in source.names(decorator) for decorator in function.decorator_list
+    )
     sites: list[ast.expr] = [
         part for part in ast.walk(where or ast.Module([], []))
         if (is_property and isinstance(part, ast.Attribute) and part.attr == function.name)

@@ -305,14 +305,14 @@ LEAST_SEARCH_NS = 3_000
 def _by_key(trial: Trial, hot: Hot, tree: Tree) -> Finding | None:
     """A loop that compares a field of one element after another with a key, and ends at the first
     that is equal: `for one in rows: if one.name == name: return one`."""
-    found = [
+    searches = [
         (search, of) for part in hot_lines.parts(hot, tree)
         for search in (part.node, *tree.above(part.node))
         if isinstance(search, ast.stmt | ast.expr) and (of := _key_loop(tree, search))
     ]  # fmt: skip
-    if not found:
+    if not searches:
         return None
-    search, (iterated, key) = found[0]
+    search, (iterated, key) = searches[0]
     lines = range(search.lineno, (search.end_lineno or search.lineno) + 1)
     ns = sum(
         row.line.time_ns for row in trial.lines
