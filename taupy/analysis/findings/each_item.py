@@ -18,7 +18,7 @@ from taupy.analysis.findings.hot_lines import Hot, Tree, name, share, short
 from taupy.analysis.findings.source import called, names
 from taupy.analysis.findings.trial import Trial
 from taupy.analysis.findings.workers import workers
-from taupy.analysis.known_routines import among
+from taupy.analysis.known_routines import Matches, among
 from taupy.model.rows import TimerRow
 from taupy.units import count, duration, percent
 
@@ -280,6 +280,14 @@ def _raised(trial: Trial, hot: Hot, tree: Tree, statement: ast.stmt) -> Each | N
     )  # fmt: skip
 
 
+def _many(trial: Trial, matches: Matches) -> Iterator[tuple[TimerRow, Sum]]:
+    """Places of the program with many calls of such routines, which take much of its time."""
+    for timer, sums in trial.by_place(trial.calls.outermost(matches)):
+        if timer is None or sums.calls < LEAST_CELLS or sums.ns < LEAST_RAISED * trial.worked_ns:
+            continue
+        yield timer, sums
+
+
 # --- data frames -----------------------------------------------------------------
 
 _INDEXERS = ("_LocationIndexer", "_ScalarAccessIndexer", "_AtIndexer", "_iAtIndexer")
@@ -291,9 +299,7 @@ _reads_cell = among(
 
 def _cells(trial: Trial) -> Iterator[Each]:
     """Single cells of a data frame, in a loop."""
-    for timer, sums in trial.by_place(trial.calls.outermost(_reads_cell)):
-        if timer is None or sums.calls < LEAST_CELLS or sums.ns < LEAST_RAISED * trial.worked_ns:
-            continue
+    for timer, sums in _many(trial, _reads_cell):
         yield Each(
             "a cell at a time", timer,
             f"{hot_lines.hottest(trial, timer)} reads or sets {count(sums.calls)} cells of a data "
@@ -312,9 +318,7 @@ _asks_manager = among(("multiprocessing/managers.py:BaseProxy._callmethod",))
 
 def _proxies(trial: Trial) -> Iterator[Each]:
     """Objects of a manager, each use of which is a message to its process and an answer."""
-    for timer, sums in trial.by_place(trial.calls.outermost(_asks_manager)):
-        if timer is None or sums.calls < LEAST_CELLS or sums.ns < LEAST_RAISED * trial.worked_ns:
-            continue
+    for timer, sums in _many(trial, _asks_manager):
         yield Each(
             "a message per use", timer,
             f"{hot_lines.hottest(trial, timer)} uses an object of a multiprocessing.Manager "
@@ -354,13 +358,15 @@ def _jobs(trial: Trial) -> Iterator[Each]:
             if trial.is_own(calls.timer[inner]) and not trial.is_own(above):
                 here = Sum(calls.inclusive[inner], int(calls.calls[inner]), (inner,))
                 tops[calls.timer[inner]] = tops.get(calls.timer[inner], Sum()).plus(here)
+    if not tops:
+        return
+    sent = trial.by_place(row for row in calls.outermost(_sends)
+                          if calls.thread[row].node == main.node)  # fmt: skip
+    busiest = max((worker.ns for worker in working), default=0.0)
+    lost = trial.worked_ns - busiest
+    handed = max((calls.calls[row] for row in calls.rows(_taken)
+                  if calls.thread[row].node != main.node), default=0)  # fmt: skip
     for timer, sums in tops.items():
-        sent = trial.by_place(row for row in calls.outermost(_sends)
-                              if calls.thread[row].node == main.node)  # fmt: skip
-        busiest = max((worker.ns for worker in working), default=0.0)
-        lost = trial.worked_ns - busiest
-        handed = max((calls.calls[row] for row in calls.rows(_taken)
-                      if calls.thread[row].node != main.node), default=0)  # fmt: skip
         if (
             sums.calls < LEAST_JOBS
             or sums.ns > LONGEST_JOB_NS * sums.calls

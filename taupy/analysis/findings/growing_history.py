@@ -94,12 +94,13 @@ def _copied(trial: Trial) -> Iterator[tuple[TimerRow, Finding]]:
         if tree is None:
             continue
         sums: dict[ast.stmt, int] = {}
-        for part in hot_lines.parts(hot, tree):
+        parts = hot_lines.parts(hot, tree)
+        for part in parts:
             statement = tree.statement(part.node)
             sums[statement] = sums.get(statement, 0) + part.ns
         if not sums:
             continue
-        added = next((part for part in hot_lines.parts(hot, tree) if _added_up(part.node)), None)
+        added = next((part for part in parts if _added_up(part.node)), None)
         if added is not None and added.ns * hot.sure_ns / hot.ns >= LEAST_LINE * trial.worked_ns:
             yield hot.timer, _of_sum(trial, hot, added)
             continue
