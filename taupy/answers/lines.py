@@ -223,6 +223,10 @@ class Lines:
 
         return cls(rows, paths, Texts(lines_of), profile.node_metadata)
 
+    def path(self, timer: TimerRow) -> str | None:
+        """Its file as the interpreter knew it, or else as it is shown."""
+        return self.paths.get(timer.timer) or timer.file
+
     def hot(self, rows: Sequence[LineRow]) -> HotLine | None:
         """The line with the most time among these, if there were enough looks."""
         by_line = estimates(rows, place_of)
@@ -253,7 +257,7 @@ class Lines:
             if place.timer is not None:
                 rows = of_place[place.kind == "waiting", place.timer.timer]
                 hot = self.hot(rows) if rows else None
-                text = self.texts.definition(self.paths.get(place.timer.timer), place.timer)
+                text = self.texts.definition(self.path(place.timer), place.timer)
                 place = replace(place, hottest=hot, source=hot.text if hot else text)
             named.append(place)
         return named
@@ -261,7 +265,7 @@ class Lines:
     def text(self, line: Estimate) -> str | None:
         """The source text of a line."""
         row = line.rows[0]
-        return self.texts.line(self.paths.get(row.timer.timer), row.line.line)
+        return self.texts.line(self.path(row.timer), row.line.line)
 
     def calls(self, line: Estimate) -> str | None:
         """What a line mostly called, or did, if that is something in particular."""
@@ -274,7 +278,7 @@ class Lines:
 
     def _called(self, row: LineRow) -> str | None:
         """The expression, or else the library's routine that it has called."""
-        expression = self.texts.expression(self.paths.get(row.timer.timer), row)
+        expression = self.texts.expression(self.path(row.timer), row)
         if expression is not None or row.callee is None:
             return expression
         return f"{row.callee.short_name.replace('.<locals>', '')}()"

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from taupy.analysis.known_routines import is_wait
-from taupy.analysis.line_times import HotLine, LineRow, estimates, place_of
+from taupy.analysis.line_times import LineRow, estimates, place_of
 from taupy.analysis.places import Part, Place
-from taupy.answers.lines import Lines, Texts
+from taupy.answers.lines import Lines
 from taupy.answers.places import OWN_EXIT, GroupPlaces, called, short
 from taupy.model.question import Condition, Question
 from taupy.model.rows import TimerRow
@@ -104,12 +104,10 @@ class OwnRoutine:
     Attributes:
         group: the group's title; "" for the main thread.
         path: its file as the interpreter knew it.
-        text: the line where it is defined; None if the text is not known.
         by_kind: its time [ns] by kind; it adds up to `ns`, and waiting apart from that.
         ns: its time with libraries and C functions, without waiting.
         whole_ns: with all that it calls; None if it is not known.
         share: of its threads' time.
-        hottest: its line with the most time; None: too few looks.
     """
 
     group: str
@@ -117,27 +115,23 @@ class OwnRoutine:
     file: str | None
     path: str | None
     line: int | None
-    text: str | None
     by_kind: Mapping[Kind, float]
     ns: float
     whole_ns: float | None
     share: float
     calls: int | None
     callees: Sequence[Callee]
-    hottest: HotLine | None
 
 
 @dataclass(frozen=True, slots=True)
 class OwnCode:
     """Attributes:
     routines: of each group of threads, the dearest first; the main thread's first.
-    apart: of each group, what is no routine's: kind, place ("" for none) and ns.
     files: own files with text.
     lines: those at which the watch has looked often enough.
     """
 
     routines: Sequence[OwnRoutine]
-    apart: Sequence[tuple[str, Kind, str, float]]
     files: Sequence[Source]
     lines: Sequence[OwnLine]
 
@@ -150,12 +144,10 @@ def own_code(
     paths = timer_paths(db, trial)
     whole = _inclusive(db, trial, groups)
     routines: list[OwnRoutine] = []
-    apart: list[tuple[str, Kind, str, float]] = []
     for group in groups:
         title = "" if group.group == MAIN else group.title
-        routines += _routines(group, title, sources, paths, whole)
-        apart += [(title, kind, where, ns) for kind, where, ns in _apart(group)]
-    return OwnCode(routines, apart, [*sources], [*_lines(db, trial, groups)])
+        routines += _routines(group, title, paths, whole)
+    return OwnCode(routines, [*sources], [*_lines(db, trial, groups, with_text)])
 
 
 def kinds(groups: Sequence[GroupPlaces]) -> dict[Kind, float]:
@@ -165,26 +157,27 @@ def kinds(groups: Sequence[GroupPlaces]) -> dict[Kind, float]:
         if group.group == MAIN:
             for place in group.places:
                 if place.kind == "own":
-                    for kind, ns in _by_kind(place, None).items():
+                    for kind, ns in by_kind(place).items():
                         sums[kind] += ns
-            for kind, _, ns in _apart(group):
+            for kind, ns, _ in apart(group):
                 sums[kind] += ns
     return {kind: ns for kind, ns in sums.items() if ns > 0}
 
 
-def _apart(group: GroupPlaces) -> Iterator[tuple[Kind, str, float]]:
-    """What is no routine's. Of the time outside, that in routines of libraries is theirs."""
+def apart(group: GroupPlaces) -> Iterator[tuple[Kind, float, Place]]:
+    """What is no routine's, with its time [ns]. Of the time outside, that in routines of libraries
+    is theirs."""
     for place in group.places:
         if place.kind == "waiting":
-            yield "wait", _where(place), place.ns
+            yield "wait", place.ns, place
         elif place.kind == "outside":
             of_libraries = min(sum(package.outside_ns for package in group.packages), place.ns)
             if of_libraries:
-                yield "lib", "", of_libraries
+                yield "lib", of_libraries, place
             if place.ns > of_libraries:
-                yield "rest", "", place.ns - of_libraries
+                yield "rest", place.ns - of_libraries, place
         elif place.kind in _OF_PLACES:
-            yield _OF_PLACES[place.kind], "", place.ns
+            yield _OF_PLACES[place.kind], place.ns, place
 
 
 def kind_of(timer: TimerRow) -> Kind:
@@ -214,39 +207,32 @@ def merged(name: str) -> str:
 def _routines(
     group: GroupPlaces,
     title: str,
-    sources: Sources,
     paths: Mapping[str, str | None],
     whole: Mapping[tuple[str, str], float],
 ) -> Iterator[OwnRoutine]:
-    def lines_of(path: str | None) -> Sequence[str] | None:
-        source = sources.source(path)
-        return None if source is None else source.lines
-
-    texts = Texts(lines_of)
     waits = {place.timer: place for place in group.places if place.kind == "waiting"}
     for place in group.places:
         timer = place.timer
         if place.kind != "own" or timer is None:
             continue
-        path, hottest = paths.get(timer.timer) or timer.file, place.hottest
         yield OwnRoutine(
             title,
             short(timer),
             timer.file,
-            path,
+            paths.get(timer.timer) or timer.file,
             timer.line,
-            texts.definition(path, timer),
-            _by_kind(place, waits.get(timer)),
+            by_kind(place, waits.get(timer)),
             place.ns,
             whole.get((group.group, timer.timer)),
             place.share,
             place.calls,
             _callees(place.callees, waits[timer].callees if timer in waits else ()),
-            hottest and hottest._replace(text=sources.line(path, hottest.line)),
         )
 
 
-def _lines(db: ProfileDB, trial: int, groups: Sequence[GroupPlaces]) -> Iterator[OwnLine]:
+def _lines(
+    db: ProfileDB, trial: int, groups: Sequence[GroupPlaces], with_text: bool
+) -> Iterator[OwnLine]:
     """The lines that are exact or were seen often enough, the dearest of each group first."""
     lines = Lines.of_trial(db, trial, query.node_facts(db, trial))
     titles = {group.group: group.title for group in groups}
@@ -257,13 +243,13 @@ def _lines(db: ProfileDB, trial: int, groups: Sequence[GroupPlaces]) -> Iterator
                 yield OwnLine(
                     "" if group == MAIN else titles.get(group, group),
                     timer,
-                    lines.paths.get(timer.timer) or timer.file,
+                    lines.path(timer),
                     number,
                     line.time_ns,
                     line.error_ns,
                     line.looks,
                     {kind: ns for kind, ns, _ in line.parts(_kind_of_row)},
-                    lines.calls(line),
+                    lines.calls(line) if with_text else None,
                     line.count,
                     line.inclusive_ns,
                 )
@@ -275,7 +261,8 @@ def _kind_of_row(row: LineRow) -> Kind:
     return "own" if row.callee is None else kind_of(row.callee)
 
 
-def _by_kind(place: Place, waiting: Place | None) -> dict[Kind, float]:
+def by_kind(place: Place, waiting: Place | None = None) -> dict[Kind, float]:
+    """The time [ns] of a routine of the program by kind, and what is known to wait in it."""
     timer = place.timer
     mine: Kind = "own" if timer is None or timer.file is not None else kind_of(timer)
     kinds: dict[Kind, float] = {mine: place.self_ns}
@@ -298,11 +285,6 @@ def _callees(parts: Sequence[Part], waiting: Sequence[Part]) -> list[Callee]:
         sums[1] += part.calls
     callees = (Callee(name, kind, ns, int(calls)) for (name, kind), (ns, calls) in by_name.items())
     return sorted(callees, key=lambda callee: -callee.ns)
-
-
-def _where(place: Place) -> str:
-    timer = place.timer
-    return "" if timer is None or timer.file is None else f"{timer.file}:{timer.line or ''}"
 
 
 def _inclusive(

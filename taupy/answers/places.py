@@ -278,11 +278,29 @@ def where(timer: TimerRow, hottest: HotLine | None = None) -> str:
 
 def at(place: Place) -> str:
     """`file:line` of a place, as far as it is known: its line with the most time, or its first."""
-    timer = place.timer
+    timer, number = place.timer, line(place)
     if timer is None or timer.file is None:
         return ""
-    line = timer.line if place.hottest is None else place.hottest.line
-    return timer.file if line is None else f"{timer.file}:{line}"
+    return timer.file if number is None else f"{timer.file}:{number}"
+
+
+def line(place: Place) -> int | None:
+    """Its line with the most time, or else its routine's first."""
+    if place.hottest is not None:
+        return place.hottest.line
+    return None if place.timer is None else place.timer.line
+
+
+def without_text(groups: Sequence[GroupPlaces]) -> list[GroupPlaces]:
+    """The same places without what source text says."""
+    return [
+        group._replace(places=[_without_text(place) for place in group.places]) for group in groups
+    ]
+
+
+def _without_text(place: Place) -> Place:
+    hottest = place.hottest and place.hottest._replace(text=None, calls=None)
+    return replace(place, hottest=hottest, source=None)
 
 
 def described(place: Place) -> str:

@@ -11,6 +11,7 @@ from typing import Any, Literal, TypeVar
 from taupy.answers import ANSWERS, EXCEPTIONS, kernels, memory, steps
 from taupy.answers.answer import Nothing, module
 from taupy.answers.own_code import OwnCode, own_code
+from taupy.answers.places import without_text
 from taupy.doors import door
 from taupy.model.gpu_time import GpuTime, gpu_name
 from taupy.model.options import Asked
@@ -141,6 +142,8 @@ def of_trial(
     contents = Contents(_title(trial), _subtitle(trial))
     progress.begin("building the page", len(ANSWERS) + 3, "parts")
     judged = report(db, trial)
+    if not with_source:
+        judged = replace(judged, places=without_text(judged.places))
     code = own_code(db, trial.id, judged.places, with_text=with_source)
     own = {routine.file for routine in code.routines if routine.file}
     add_trees(db, trial, contents.forest, Aligned(own=own))
@@ -151,7 +154,7 @@ def of_trial(
         if colors.get(entry["name"], "own") == "own":
             colors[entry["name"]] = entry["color"]
     _add_timeline(db, trial, contents.timeline, colors)
-    contents.overview = front.overview(db, judged, code, contents.forest.unmeasured)
+    contents.overview = front.overview(db, judged, contents.forest.unmeasured)
     contents.source = front.source(code)
     of_libraries = library_code(db, trial, own) if with_libraries else None
     if of_libraries is not None:

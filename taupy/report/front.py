@@ -11,20 +11,31 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from taupy.analysis.line_times import HotLine
-from taupy.answers import memory
+from taupy.analysis.places import Place
+from taupy.answers import memory, places
 from taupy.answers.answer import Nothing
-from taupy.answers.own_code import KINDS, Callee, OwnCode, OwnLine, OwnRoutine
-from taupy.answers.places import short
+from taupy.answers.own_code import (
+    KINDS,
+    Callee,
+    Kind,
+    OwnCode,
+    OwnLine,
+    OwnRoutine,
+    apart,
+    by_kind,
+)
+from taupy.answers.places import GroupPlaces, short
 from taupy.escaping import visible
 from taupy.model.finding import Evidence, Finding
 from taupy.model.profile import Steps
 from taupy.model.rows import TimerRow
 from taupy.model.sampled import CUDA_ALLOCATED, RESIDENT
+from taupy.model.thread_groups import MAIN
 from taupy.profiledb import query
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.source_texts import Source
 from taupy.profiledb.steps import steps_of
+from taupy.report import screen
 from taupy.report.lanes import RANKS, Lanes
 from taupy.report.report import Report
 from taupy.report.strip import kind_of_phase
@@ -33,6 +44,9 @@ from taupy.units import count, duration, percent, several, size
 MOST_POINTS = 400
 """Points of a series over time or steps; more are joined: of memory the largest is kept, of steps
 the mean and the slowest."""
+
+LONGEST = 1000
+"""Characters of a place's source text."""
 
 MOST_LINES = 3
 """Lines of a routine beside its box of the flame graph."""
@@ -50,7 +64,7 @@ LEAST_SHARE = 0.001
 """Callees with less than this share of their caller's time are left out."""
 
 
-def overview(db: ProfileDB, report: Report, code: OwnCode, unmeasured_paths: int) -> dict[str, Any]:
+def overview(db: ProfileDB, report: Report, unmeasured_paths: int) -> dict[str, Any]:
     """The data of the overview."""
     series = [of for _, of in steps_of(db, report.trial.id) if of.kind == "training"]
     facts = {fact.name: str(fact.value) for fact in query.trial_metadata(db, report.trial.id)}
@@ -62,7 +76,7 @@ def overview(db: ProfileDB, report: Report, code: OwnCode, unmeasured_paths: int
         "strip": [
             {"kind": band.kind, "name": band.name, "ns": round(band.ns)} for band in report.strip
         ],
-        "groups": _groups(report, code),
+        "groups": [_group(group) for group in report.places],
         "findings": [_finding(report, finding) for finding in report.judgement.findings],
         "gpu": [
             visible(line)
@@ -205,22 +219,34 @@ def _facts(
     yield f"trial {trial.id}, {trial.started_at[:16].replace('T', ' ')} UTC"
 
 
-def _groups(report: Report, code: OwnCode) -> list[dict[str, Any]]:
-    titles = dict.fromkeys([*(routine.group for routine in code.routines)])
-    for group, _, _, _ in code.apart:
-        titles.setdefault(group)
-    return [
-        {
-            "title": visible(title),
-            "places": [_routine(routine) for routine in code.routines if routine.group == title],
-            "apart": [
-                {"kind": kind, "name": KINDS[kind], "where": visible(where), "ns": round(ns)}
-                for group, kind, where, ns in code.apart
-                if group == title
-            ],
-        }
-        for title in titles
-    ]
+def _group(group: GroupPlaces) -> dict[str, Any]:
+    """Of a group of threads, its places and what is apart from them."""
+    own = [place for place in group.places if place.kind == "own"]
+    whole = sum(place.ns for place in group.places) or 1
+    return {
+        "title": "" if group.group == MAIN else visible(group.title),
+        "places": [_place(place, "own", place.ns, place.share) for place in own],
+        "apart": [_place(place, kind, ns, ns / whole) for kind, ns, place in apart(group)],
+    }
+
+
+def _place(place: Place, kind: Kind, ns: float, share: float) -> dict[str, Any]:
+    """A row of the overview, in the words of the screen."""
+    text = screen.text_of(place, LONGEST) if kind in ("own", "wait", "import") else ""
+    parts = by_kind(place) if kind == "own" else {kind: ns}
+    return {
+        "kind": kind,
+        "name": KINDS[kind],
+        "at": visible(places.at(place)),
+        "file": visible((place.timer and place.timer.file) or ""),
+        "line": places.line(place),
+        "text": visible(text),
+        "about": [visible(part) for part in screen.details_of(place, text)] if text else [],
+        "parts": {kind: round(ns) for kind, ns in parts.items() if ns >= 1},
+        "ns": round(ns),
+        "share": share,
+        "calls": place.calls,
+    }
 
 
 def _routine(routine: OwnRoutine) -> dict[str, Any]:
@@ -228,8 +254,6 @@ def _routine(routine: OwnRoutine) -> dict[str, Any]:
         "name": visible(routine.name.rpartition("<locals>.")[2]),
         "file": visible(routine.file or ""),
         "line": routine.line,
-        "text": None if routine.text is None else visible(routine.text),
-        "hot": None if routine.hottest is None else _hot(routine.hottest),
         "group": visible(routine.group),
         "parts": {kind: round(ns) for kind, ns in routine.by_kind.items() if ns >= 1},
         "ns": round(routine.ns),
@@ -241,16 +265,6 @@ def _routine(routine: OwnRoutine) -> dict[str, Any]:
             for callee in routine.callees[:MOST_CALLEES]
             if callee.ns >= LEAST_SHARE * routine.ns
         ],
-    }
-
-
-def _hot(line: HotLine) -> dict[str, Any]:
-    return {
-        "line": line.line,
-        "ns": line.time_ns,
-        "exact": line.is_exact,
-        "text": None if line.text is None else visible(line.text),
-        "calls": None if line.calls is None else visible(line.calls),
     }
 
 

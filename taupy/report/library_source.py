@@ -61,7 +61,7 @@ def library_code(db: ProfileDB, trial: TrialRow, own: Collection[str]) -> OwnCod
             files.append(Source(path, timers[path].file or path, lines, "disk", _NOTE))
     kept = {file.path for file in files}
     routines = [routine for path in dearest if path in kept for routine in by_path[path]]
-    return OwnCode(routines, (), files, ())
+    return OwnCode(routines, files, ())
 
 
 def _real_paths(paths: Mapping[str, str | None]) -> dict[str, str | None]:
@@ -107,12 +107,10 @@ def _routine(
         timer.file,
         path,
         timer.line,
-        None,
         {"lib": own},
         own,
         whole,
         own / max(1, trial.duration_ns),
         None if calls is None else int(calls),
         (),
-        None,
     )

@@ -181,61 +181,40 @@ function places(data, go) {
   data.groups.forEach((group, at) => {
     const shown = group.places.filter((place) => place.share >= LEAST).slice(0, at ? MOST_OTHERS : MOST_PLACES);
     const own = shown.length ? shown : group.places.slice(0, at ? 0 : 1);
-    const apart = at ? [] : group.apart.filter((each) => each.ns >= LEAST * total(group));
+    const apart = at ? [] : group.apart.filter((each) => each.share >= LEAST);
     if (at && !own.length) return;
     if (group.title) list.append(element("h3", `In ${group.title}, beside the main thread`));
     for (const each of [...own, ...apart].sort((a, b) => b.ns - a.ns)) {
-      for (const kind of Object.keys(each.parts ?? { [each.kind]: each.ns })) kinds.add(kind);
-      list.append(each.parts ? placeRow(each, largest, go) : apartRow(each, largest, total(group)));
+      for (const kind of Object.keys(each.parts)) kinds.add(kind);
+      list.append(placeRow(each, largest, go));
     }
   });
   section.append(list, legend(kinds));
   return section;
 }
 
-function total(group) {
-  return group.places.concat(group.apart).reduce((sum, each) => sum + each.ns, 0) || 1;
-}
-
+/** A place of the program that works or waits, which leads to its line; or what is apart from all of them. */
 function placeRow(place, largest, go) {
-  const row = element("div", undefined, { role: "link", tabindex: "0", class: "place" });
-  const open = () => go({ file: place.file, line: place.hot?.text ? place.hot.line : place.line });
-  row.addEventListener("click", open);
-  row.addEventListener("keydown", (event) => { if (event.key === "Enter") open(); });
-  const parts = { ...place.parts };
-  delete parts.wait; // it has a row of its own
-  const text = element("span", undefined, { class: "src" });
-  const code = place.hot?.text ?? place.text ?? place.name;
-  text.append(element("code", code), element("small", placeWords(place)));
-  text.title = `${code}\n${placeWords(place)}`;
-  row.append(element("b", duration(place.ns), { class: "num" }),
-    element("span", share(place.share, 1), { class: "num soft" }), bar(parts, largest), text);
-  return row;
-}
-
-function placeWords(place) {
-  const where = place.file ? `${place.file}:${(place.hot?.text ? place.hot.line : place.line) ?? ""}` : "";
-  if (place.hot?.text) {
-    const many = place.calls ? `, ${count(place.calls)} call${place.calls === 1 ? "" : "s"}` : "";
-    const called = place.hot.calls ? `, mostly ${place.hot.calls}` : "";
-    return `${where} in ${place.name}${many} · this line ${place.hot.exact ? "" : "~"}${duration(place.hot.ns)}${called}`;
+  const row = element("div", undefined, place.file ? { role: "link", tabindex: "0", class: "place" } : { class: "apart" });
+  if (place.file) {
+    const open = () => go({ file: place.file, line: place.line });
+    row.addEventListener("click", open);
+    row.addEventListener("keydown", (event) => { if (event.key === "Enter") open(); });
   }
-  const named = place.text === null || place.text.includes(place.name) ? "" : ` in ${place.name}`;
-  const calls = place.calls ? `, ${count(place.calls)} call${place.calls === 1 ? "" : "s"}` : "";
-  const below = place.callees.filter(({ kind }) => kind !== "wait").slice(0, 3).map((callee) => `${callee.name} ${duration(callee.ns)}`);
-  const self = place.parts.own ?? 0;
-  const words = below.length ? below.join(", ") : "in the routine itself";
-  const also = below.length && self > 0.1 * place.ns ? `, own ${duration(self)}` : "";
-  return `${where}${named}${calls} · ${words}${also}`.replace(/^, /, "");
+  const text = element("span", undefined, { class: "src" });
+  const words = placeWords(place);
+  if (place.file && place.text) text.append(element("code", place.text), element("small", words));
+  else text.append(element("span", [place.name, place.text].filter(Boolean).join(": ")));
+  text.title = [place.text, words].filter(Boolean).join("\n");
+  row.append(element("b", duration(place.ns), { class: "num" }),
+    element("span", share(place.share, 1), { class: "num soft" }), bar(place.parts, largest), text);
+  return row;
 }
 
-function apartRow(each, largest, whole) {
-  const row = element("div", undefined, { class: "apart" });
-  const text = element("span", undefined, { class: "src" });
-  text.append(element("span", each.where ? `${each.name} in ${each.where}` : each.name));
-  row.append(element("b", duration(each.ns), { class: "num" }), element("span", share(each.ns, whole), { class: "num soft" }),
-    bar({ [each.kind]: each.ns }, largest), text);
-  return row;
+/** `file:line, 12 calls · what it mostly does`. */
+function placeWords({ at, calls, about }) {
+  const where = calls ? `${at}, ${count(calls)} call${calls === 1 ? "" : "s"}` : at;
+  return [where, about.join(", ")].filter(Boolean).join(" · ");
 }
 
 /** A bar for each rank, process or thread of a group, and what is said about them. */

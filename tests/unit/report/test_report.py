@@ -9,13 +9,12 @@ from dataclasses import replace
 import pytest
 
 from taupy.analysis.findings.limits import MOST_FINDINGS
-from taupy.answers.own_code import own_code
 from taupy.commands import main
-from taupy.model.profile import Timer
+from taupy.model.profile import LineTime, SourceFile, Timer
 from taupy.model.thread_groups import MAIN
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.writer import add_profile
-from taupy.report import document, front, screen
+from taupy.report import cell, contents, document, front, screen
 from taupy.report.report import report
 from taupy.units import duration
 from tests.builders import call, host, profile_of
@@ -190,22 +189,22 @@ def test_no_report_is_without_places(training, tmp_path):
 def test_screen_page_and_json_have_the_same_numbers(training, tmp_path):
     with ProfileDB.open(_stored(tmp_path, training())) as db:
         measured = report(db, db.latest())
-        code = own_code(db, measured.trial.id, measured.places)
-        page = front.overview(db, measured, code, 0)
+        page = front.overview(db, measured, 0)
     told = document.document(measured)
     assert page["run_ns"] == told["trial"]["duration_ns"]
     assert [(band["name"], band["ns"]) for band in page["strip"]] == [
         (band["name"], round(band["time_ns"])) for band in told["strip"]
     ]
     own = [row for row in told["places"] if row["kind"] == "own"]
-    assert [(place["line"], place["ns"]) for place in page["groups"][0]["places"]] == [
-        (row["line"], round(row["time_ns"])) for row in own if row["threads_group"] == MAIN
+    of_page = [place for group in page["groups"] for place in group["places"]]
+    assert [(place["line"], place["ns"]) for place in of_page] == [
+        (row["line"], round(row["time_ns"])) for row in own
     ]
     for shown, finding in zip(page["findings"], told["findings"], strict=True):
         assert shown["severity"] == finding["severity"]
         assert not finding["saved_ns"] or duration(finding["saved_ns"]) in shown["saved"]
     # Where there is room, every one of these numbers is on the screen.
-    lines = iter(screen.text(measured, 200, 1000).splitlines())
+    shown_lines = iter(screen.text(measured, 200, 1000).splitlines())
     numbers = [f" {duration(told['trial']['duration_ns'])} "]
     numbers += [f"{band['name']} {duration(band['time_ns'])}" for band in told["strip"]]
     for row in own:
@@ -228,9 +227,45 @@ def test_screen_page_and_json_have_the_same_numbers(training, tmp_path):
     line = ""
     for number in numbers:  # in this order
         while number not in line:
-            line = next(lines, None)
+            line = next(shown_lines, None)
             assert line is not None, (number, told["places"])
             line = re.sub(" +", " ", f" {line} ")
+
+
+def _waits_in_a_line():
+    """A routine defined in line 20 that waits in line 22, and works a little in line 21."""
+    text = "\n" * 19 + "def worker():\n    prepare()\n    thread.join()"
+    wait = call(Timer("Thread.join", "threading.py", 9), 30, 95_000_000)
+    worker = call(Timer("worker", "jobs.py", 20), 1, 5_000_000, [wait])
+    profile = profile_of(host(worker, name="MainThread"))
+    at = [timer.name for timer in profile.timers]
+    waiting, mine = at.index("Thread.join"), at.index("worker")
+    profile.threads[0].lines = [
+        LineTime(mine, waiting, 22, 22, 4, 20, "wait", 95, 95_000_000, 95, 95.0),
+        LineTime(mine, None, 21, 21, 4, 13, "cpu", 15, 5_000_000, 15, 15.0),
+    ]
+    return replace(profile, sources=[SourceFile("jobs.py", "jobs.py", 64 * "0", text=text)])
+
+
+def test_a_place_is_the_same_line_on_screen_page_and_in_json(tmp_path):
+    with ProfileDB.open(_stored(tmp_path, _waits_in_a_line())) as db:
+        measured = report(db, db.latest())
+        page = front.overview(db, measured, 0)
+        without = contents.of_trial(db, measured.trial, with_source=False)
+    shown = screen.text(measured, 200, 1000).splitlines()
+    told = document.document(measured)["places"]
+    group = page["groups"][0]
+    for row, of_page, at, text in (
+        (told[0], group["places"][0], "jobs.py:21", "prepare()"),
+        (told[1], group["apart"][0], "jobs.py:22", "thread.join()"),
+    ):
+        assert f"{row['file']}:{row['hottest_line']} {row['source']}" == f"{at} {text}"
+        assert (of_page["at"], of_page["text"], of_page["line"]) == (at, text, int(at[-2:]))
+        (line,) = (line for line in shown if at in line)
+        assert text in line
+        cell_of = cell.fragment(measured).partition(f">{at}<")[2]
+        assert f"<code>{text}</code>" in cell_of.partition("</tr>")[0]
+    assert "thread.join" not in json.dumps(without.overview)
 
 
 def test_details_leave_the_screen_before_places_and_findings_do(tmp_path):
