@@ -44,6 +44,9 @@ SOURCE_TESTS := $(addprefix tests/unit/,test_circles.py test_escaping.py test_fr
   profiledb/test_only_here.py)
 DOCS_TESTS := tests/docs $(wildcard tests/unit/*/test_docs.py)
 
+# Tests start thousands of interpreters, and compiling what they import takes longer than most run.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 .PHONY: demo test-environment test test-all oldest check lint types floors docs javascript browsers sanitize random fuzz faults soak as-root foreign observer \

@@ -17,6 +17,8 @@ a tenth of the slow tests among them; CI goes through the tenths from commit to 
 
 from __future__ import annotations
 
+import functools
+import gc
 import os
 import re
 import shutil
@@ -31,6 +33,7 @@ from hypothesis import HealthCheck, settings
 from taupy.instrument import runfolder
 from taupy.state import places
 from tests import fake_gpu
+from tests.once import once
 
 # No test asserts how long an example takes: on a busy machine, it may be any time.
 _ANY_SPEED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -47,6 +50,12 @@ ON_EVERY_PYTHON = [
     TESTS / "unit" / "test_commands.py",
 ]
 OTHERS_ON_EVERY_PYTHON = TESTS / "random_programs"
+# Set up in ten seconds or more, with compilers that not every Python has beside it: on the first
+# Python all tests of such a file, or none.
+NEVER_DIVIDED = [
+    TESTS / "integration" / "test_two_gpus.py",
+    TESTS / "unit" / "static" / "test_kernels.py",
+]
 IGNORED_BY_PYTHON = {signal.SIGPIPE, signal.SIGXFSZ}
 
 
@@ -63,12 +72,18 @@ restore_signals()
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    gc.disable()  # a third of the time in which tests are collected, and nothing is freed
     config.taupy_state = tempfile.mkdtemp(prefix="taupy-tests-")
     os.environ["TAUPY_STATE_DIR"] = config.taupy_state
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
     shutil.rmtree(config.taupy_state, ignore_errors=True)
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -87,20 +102,26 @@ def _share(text: str) -> tuple[int, int]:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     share, shares = config.getoption("--share") or (1, 1)
     slow_share, slow_shares = config.getoption("--slow-share") or (1, 1)
-    mine, others = [], []
-    for item in items:
-        everywhere = item.path.is_relative_to(OTHERS_ON_EVERY_PYTHON) or (
-            not item.get_closest_marker("slow")
-            and any(item.path.is_relative_to(path) for path in ON_EVERY_PYTHON)
-        )
+
+    @functools.cache  # comparing paths is slow, and a file has many tests
+    def lies_in(path: Path, *places: Path) -> bool:
+        return any(path.is_relative_to(place) for place in places)
+
+    def is_mine(item: pytest.Item) -> bool:
+        is_slow = item.get_closest_marker("slow")
+        if lies_in(item.path, OTHERS_ON_EVERY_PYTHON):
+            return True
+        if lies_in(item.path, *ON_EVERY_PYTHON) and not is_slow:
+            return True
+        is_whole = lies_in(item.path, *NEVER_DIVIDED)
         # By name, not position: a test that is missing on one Python must not shift the others.
-        name = item.nodeid.rpartition("/")[2]
+        name = item.path.name if is_whole else item.nodeid.rpartition("/")[2]
         rest, number = divmod(zlib.crc32(name.encode()), shares)
-        in_share = number == share - 1
-        if item.get_closest_marker("slow"):
-            in_share &= rest % slow_shares == slow_share - 1
-        (mine if everywhere or in_share else others).append(item)
-    items[:] = mine
+        is_in_share = share == 1 if is_whole else number == share - 1
+        return is_in_share and (not is_slow or rest % slow_shares == slow_share - 1)
+
+    others = [item for item in items if not is_mine(item)]
+    items[:] = [item for item in items if is_mine(item)]
     config.hook.pytest_deselected(items=others)
 
 
@@ -128,4 +149,4 @@ def played_gpu(tmp_path_factory: pytest.TempPathFactory) -> Path:
             pytest.skip(f"the GPU collector ({collector}) is not built")
     if reason := fake_gpu.missing():
         pytest.skip(reason)
-    return fake_gpu.build(tmp_path_factory.mktemp("played_gpu"))
+    return once(tmp_path_factory, "played_gpu", fake_gpu.build)

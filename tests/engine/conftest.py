@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -15,6 +16,7 @@ import pytest
 
 from tests.builders import empty_database
 from tests.in_process import set_up_torch
+from tests.once import once
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
@@ -199,6 +201,29 @@ def torch_runner(runner, torch_state) -> Runner:
     """Runs programs that use the real PyTorch."""
     runner.environment["TAUPY_STATE_DIR"] = torch_state
     return runner
+
+
+@pytest.fixture(scope="session")
+def built_torch(tmp_path_factory) -> Path:
+    """The folder of a package that plays PyTorch."""
+    from tests.engine.played import build
+
+    return once(tmp_path_factory, "played_torch", build)
+
+
+@pytest.fixture(scope="session")
+def played(built_torch) -> Path:
+    """The library that plays libtorch_cpu, and libc10."""
+    return built_torch / "libtorch_cpu.so"
+
+
+@pytest.fixture(scope="module")
+def shared(built_torch, tmp_path_factory) -> Path:
+    """Where PyTorch is, and a state folder in which taupy's library is kept."""
+    folder = tmp_path_factory.mktemp("shared")
+    (folder / "torch").symlink_to(built_torch / "torch")
+    shutil.copytree(built_torch / "state", folder / "state")
+    return folder
 
 
 @pytest.fixture(params=ENGINES)

@@ -7,9 +7,7 @@ against it. Against PyTorch itself at the end.
 from __future__ import annotations
 
 import importlib.util
-import os
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -17,11 +15,10 @@ from pathlib import Path
 import pytest
 
 from tests.engine.conftest import has_native
+from tests.engine.played import compiler, environment_of, put_torch
 from tests.engine.test_layers import HEAD as LAYERS
-from tests.engine.test_layers import STAND_IN
 from tests.in_process import set_up_torch
 
-PLAYED = Path(__file__).with_name("played_torch")
 HEAD = (
     LAYERS
     + """
@@ -38,57 +35,10 @@ def backward(inside=None):
     made.clear()
 """
 )
-compiler = shutil.which("c++") or shutil.which("g++")
 pytestmark = [
     pytest.mark.skipif(not has_native, reason="the compiled engine is not built"),
     pytest.mark.skipif(compiler is None, reason="no C++ compiler"),
 ]
-
-
-@pytest.fixture(scope="module")
-def played(tmp_path_factory) -> Path:
-    """The library that plays libtorch_cpu, and libc10."""
-    library = tmp_path_factory.mktemp("played") / "libtorch_cpu.so"
-    command = [compiler, "-std=c++17", "-shared", "-fPIC", "-pthread", "-I", PLAYED]
-    command += [PLAYED / "played_torch.cc", "-Wl,-soname,libtorch_cpu.so", "-o", library]
-    subprocess.run(command, check=True)
-    return library
-
-
-def put_torch(folder: Path, library: Path) -> Path:
-    """A package that plays PyTorch, in a folder."""
-    modules = folder / "torch" / "nn" / "modules"
-    modules.mkdir(parents=True)
-    for package in (modules, modules.parent):
-        (package / "__init__.py").write_text("")
-    (modules / "module.py").write_text(STAND_IN)
-    torch = folder / "torch"
-    shutil.copy(PLAYED / "__init__.py", torch)
-    (torch / "version.py").write_text("__version__ = '2.99.0'\n")
-    shutil.copytree(PLAYED / "distributed", torch / "distributed")
-    for name in ("ATen", "torch"):
-        shutil.copytree(PLAYED / name, torch / "include" / name)
-    (torch / "lib").mkdir()
-    for name in ("libtorch_cpu.so", "libc10.so"):
-        shutil.copy2(library, torch / "lib" / name)
-    return torch
-
-
-def environment_of(folder: Path) -> dict[str, str]:
-    """Of taupy with the PyTorch in a folder, and a state folder beside it."""
-    return {
-        **os.environ, "PYTHONPATH": str(folder), "TAUPY_STATE_DIR": str(folder / "state")
-    }  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def shared(played, tmp_path_factory) -> Path:
-    """Where PyTorch is, and a state folder in which taupy's library is kept."""
-    folder = tmp_path_factory.mktemp("shared")
-    put_torch(folder, played)
-    done = set_up_torch(environment_of(folder))
-    assert done.stdout.count(".so built and tested") == 2, done.stderr  # it has no operators
-    return folder
 
 
 @pytest.fixture

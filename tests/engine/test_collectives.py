@@ -13,8 +13,9 @@ import sys
 import pytest
 
 from tests.engine.conftest import TIMEOUT_S
+from tests.engine.played import environment_of
 from tests.engine.test_autograd import HEAD as AUTOGRAD
-from tests.engine.test_autograd import environment_of, played, pytestmark, shared  # noqa: F401
+from tests.engine.test_autograd import pytestmark  # noqa: F401
 
 HEAD = (
     AUTOGRAD
@@ -28,7 +29,7 @@ data = torch.ones(10)
 
 
 @pytest.fixture
-def run(runner, shared):  # noqa: F811
+def run(runner, shared):
     runner.environment |= environment_of(shared)
 
     def run(source: str, *options: str):

@@ -18,8 +18,9 @@ from taupy.answers import layers
 from taupy.instrument.torch_library import OPERATORS, Torch
 from taupy.profiledb.database import ProfileDB
 from tests.engine.conftest import ROOT, has_native
-from tests.engine.test_autograd import HEAD, environment_of, played, put_torch, shared  # noqa: F401
-from tests.engine.test_autograd import compiler as cxx
+from tests.engine.played import compiler as cxx
+from tests.engine.played import environment_of, put_torch
+from tests.engine.test_autograd import HEAD
 
 PLAYED = """
 #include "operators_host.h"
@@ -66,7 +67,7 @@ pytestmark = [
 
 
 @pytest.fixture(scope="module")
-def kept(shared) -> Path:  # noqa: F811
+def kept(shared) -> Path:
     """The library that plays the one of operators, beside that of autograd."""
     torch = Torch(str(shared / "torch"))
     kept = shared / "state" / f"{torch.name(OPERATORS)}.so"
@@ -81,7 +82,7 @@ def kept(shared) -> Path:  # noqa: F811
 
 
 @pytest.fixture
-def run(runner, shared, kept):  # noqa: F811
+def run(runner, shared, kept):
     runner.environment |= environment_of(shared)
     tell = f"""
 import ctypes
@@ -386,7 +387,7 @@ except ValueError:
 
 
 @pytest.mark.slow
-def test_without_a_library_nothing_is_known_and_the_trial_says_so(runner, played):  # noqa: F811
+def test_without_a_library_nothing_is_known_and_the_trial_says_so(runner, played):
     put_torch(runner.folder, played)
     trial = runner.run(HEAD + "Sequential(Makes('MulBackward0'))()", "native")
     assert facts(trial) == {}

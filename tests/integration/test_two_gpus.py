@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tarfile
 from collections import Counter
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import NamedTuple
@@ -31,6 +32,7 @@ from tests.gpu.expected import refused, step_window, trained
 from tests.gpu.programs import two_gpus
 from tests.gpu.programs.two_gpus import KINETO_STEPS, PAUSE_STEP, STEPS, WARM_UP
 from tests.in_process import taupy
+from tests.once import once
 
 TESTS = Path(__file__).parents[1]
 RECORDED = TESTS / "data" / "gpu-pairs"
@@ -53,7 +55,10 @@ class Kept(NamedTuple):
 @pytest.fixture(scope="module")
 def dry(played_gpu, tmp_path_factory) -> Path:
     """Both calls of `half_hour.sh --dry --pair`, packed."""
-    folder = tmp_path_factory.mktemp("dry")
+    return once(tmp_path_factory, "dry", partial(dry_calls, played_gpu))
+
+
+def dry_calls(played_gpu: Path, folder: Path) -> None:
     python = folder / "python"  # the tests' own build is left alone
     python.write_text(
         '#!/bin/sh\n[ "$1" = setup.py ] && { echo "not built in a test"; exit 1; }\n'
@@ -71,7 +76,6 @@ def dry(played_gpu, tmp_path_factory) -> Path:
             env=environment, capture_output=True, text=True,
         )  # fmt: skip
         assert done.returncode == 0, done.stderr
-    return folder
 
 
 @pytest.fixture(scope="module", params=["recorded", "played"])
