@@ -112,7 +112,7 @@ ENGINE = [
     *("metrics", "mpi", "names", "natives", "operations", "operators"),
     *("options", "owners", "pairs", "part", "phases", "process", "pushed", "ranges", "routine"),
     *("selection", "setprofile", "sha256", "signals", "spans", "step_metrics", "step_rows"),
-    *("steps", "steps_window", "stretches", "thread", "timers", "timing", "wrap"),
+    *("steps", "steps_window", "stretches", "suspensions", "thread", "timers", "timing", "wrap"),
 ]
 EXTENSIONS = [
     # The engine's thread-local variables are few, so they need no call to be found.

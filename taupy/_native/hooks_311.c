@@ -13,6 +13,7 @@
 #include "layers.h"
 #include "phases.h"
 #include "process.h"
+#include "suspensions.h"
 #include "timing.h"
 #include <internal/pycore_code.h>
 #include <internal/pycore_frame.h>
@@ -155,6 +156,12 @@ static ALWAYS_INLINE int is_resumed(const struct _PyInterpreterFrame *frame)
            (int)(frame->prev_instr - _PyCode_CODE(code)) >= code->_co_firsttraceable;
 }
 
+/* In bytes of code. */
+static int64_t instruction_of(const struct _PyInterpreterFrame *frame, PyCodeObject *code)
+{
+    return (int64_t)(frame->prev_instr - _PyCode_CODE(code)) * (int64_t)sizeof(_Py_CODEUNIT);
+}
+
 static int trace_event(PyObject *unused, PyFrameObject *frame, int what, PyObject *arg)
 {
     (void)unused, (void)arg;
@@ -177,8 +184,7 @@ static NOINLINE PyObject *evaluate_lines(Thread *thread, PyThreadState *state,
     PyCodeObject *code = frame->f_code;
     Py_tracefunc before = state->c_tracefunc, wanted = lines_has(code) ? trace_event : NULL;
     if (wanted != NULL && is_resumed(frame))
-        line_resumes(code, PyCode_Addr2Line(code, (int)(frame->prev_instr - _PyCode_CODE(code)) *
-                                                      (int)sizeof(_Py_CODEUNIT)));
+        line_resumes(code, PyCode_Addr2Line(code, (int)instruction_of(frame, code)));
     if (before == wanted || (before != NULL && before != trace_event))
         return evaluate_untraced(thread, state, frame, throwing);
     set_trace(state, wanted);
@@ -403,21 +409,40 @@ static ALWAYS_INLINE PyObject *eval_again(PyThreadState *state, struct _PyInterp
 }
 
 static NOINLINE PyObject *eval_generator(PyThreadState *state, struct _PyInterpreterFrame *frame,
-                                         int throwing)
+                                         int throwing, int full)
 {
-    return is_resumed(frame) ? eval_again(state, frame, throwing, 1)
-                             : eval_otherwise(state, frame, throwing);
+    PyCodeObject *code = frame->f_code;
+    int resumed = is_resumed(frame), awaits = suspends(code);
+    int64_t instruction = awaits && resumed ? instruction_of(frame, code) : 0;
+    Thread *thread = this_thread;
+    Node *from = thread != NULL ? thread->cursor : NULL;
+    PyObject *result = full      ? eval_frame(state, frame, throwing, 1, 0)
+                       : resumed ? eval_again(state, frame, throwing, 1)
+                                 : eval_otherwise(state, frame, throwing);
+    if (!awaits || from == NULL || this_thread != thread || thread->cursor != from)
+        return result;
+    Node *node = from->last; /* what was entered */
+    if (node->key != (void *)code)
+        return result;
+    if (resumed)
+        suspension_ends(thread, node, code, instruction);
+    if (result != NULL && _PyFrame_GetGenerator(frame)->gi_frame_state == FRAME_SUSPENDED &&
+        !is_yielded(result))
+        suspension_begins(thread, node, code, instruction_of(frame, code), clock_ticks());
+    return result;
 }
 
 static PyObject *eval_plain(PyThreadState *state, struct _PyInterpreterFrame *frame, int throwing)
 {
     if (unlikely(frame->f_code->co_flags & IS_GENERATOR_LIKE))
-        return eval_generator(state, frame, throwing);
+        return eval_generator(state, frame, throwing, 0);
     return eval_again(state, frame, throwing, 0);
 }
 
 static PyObject *eval_full(PyThreadState *state, struct _PyInterpreterFrame *frame, int throwing)
 {
+    if (unlikely(suspends(frame->f_code)) && frame->owner == FRAME_OWNED_BY_GENERATOR)
+        return eval_generator(state, frame, throwing, 1);
     return eval_frame(state, frame, throwing, 1, 0);
 }
 

@@ -6,6 +6,7 @@
 #include "carry.h"
 #include "line_events.h"
 #include "process.h"
+#include "suspensions.h"
 #include "timing.h"
 #include <stddef.h>
 
@@ -75,6 +76,26 @@ static NOINLINE void line_goes_on(void *key, PyObject *offset)
         line_resumes(key, PyCode_Addr2Line(key, (int)PyLong_AsLong(offset)));
 }
 
+/* Behind the instruction that suspended it; a throw in 3.12 is told of at that itself. */
+#define RESUMES_BEHIND 2
+#define THROWS_BEHIND (PY_VERSION_HEX < 0x030D0000 ? 0 : RESUMES_BEHIND)
+
+static NOINLINE void suspended(void *key, PyObject *offset, uint64_t now, const PyObject *returned)
+{
+    Thread *thread = thread_mine();
+    Node *node = thread != NULL && !is_yielded(returned) ? node_running(thread, key) : NULL;
+    if (node != NULL)
+        suspension_begins(thread, node, key, PyLong_AsLong(offset), now);
+}
+
+static NOINLINE void goes_on(void *key, PyObject *offset, int behind)
+{
+    Thread *thread = thread_mine();
+    Node *node = thread != NULL ? node_running(thread, key) : NULL;
+    if (node != NULL)
+        suspension_ends(thread, node, key, PyLong_AsLong(offset) - behind);
+}
+
 static NOINLINE void resumed(void)
 {
     Thread *thread = thread_mine();
@@ -96,6 +117,8 @@ static NOINLINE void resumed(void)
             result = answer(enter(args[0], 1, NULL, NULL, full));                                  \
         else if (!enter_again(this_thread, args[0], 1))                                                 \
             result = resume(args[0]);                                                              \
+        if (suspends(args[0]))                                                                     \
+            goes_on(args[0], args[1], RESUMES_BEHIND);                                             \
         if (unlikely(lines_used))                                                                  \
             line_goes_on(args[0], args[1]);                                                        \
         if (unlikely(timers_held))                                                                 \
@@ -112,6 +135,8 @@ static NOINLINE void resumed(void)
     CALLBACK(on_yield##suffix)                                                                     \
     {                                                                                              \
         uint64_t now = full ? clock_ticks() : clock_fast_ticks();                                  \
+        if (suspends(args[0]))                                                                     \
+            suspended(args[0], args[1], now, args[2]);                                             \
         if (!full && !timers_held && leave_again(this_thread, args[0], now))                       \
             return Py_None;                                                                        \
         return suspend(now, args[0], full, args[2]);                                               \
@@ -119,6 +144,8 @@ static NOINLINE void resumed(void)
     CALLBACK(on_throw##suffix)                                                                     \
     {                                                                                              \
         enter(args[0], 1, NULL, NULL, full);                                                       \
+        if (suspends(args[0]))                                                                     \
+            goes_on(args[0], args[1], THROWS_BEHIND);                                              \
         if (unlikely(lines_used))                                                                  \
             line_goes_on(args[0], args[1]);                                                        \
         if (unlikely(timers_held))                                                                 \

@@ -202,28 +202,11 @@ static NOINLINE LineNode *add(Thread *thread, const Node *node, PyCodeObject *co
     return recent = at;
 }
 
-/* The call path of the innermost frame, whatever timers are open in it; NULL if it is not
- * recorded. */
-static inline Node *node_of(const Thread *thread, const void *code)
-{
-    Node *node = thread->cursor;
-    while (unlikely(node->key != code)) {
-        const Routine *routine;
-        if (KEY_KIND(node->key) == KEY_TIMER && !key_is_routine(node->key) && node->parent != NULL)
-            node = node->parent;
-        else if ((routine = routine_find(code)) != NULL && node->key == routine->node_key)
-            break;
-        else
-            return NULL;
-    }
-    return node;
-}
-
 void line_begins(void *code, int number)
 {
     Thread *thread = thread_mine();
     Node *node;
-    if (unlikely(thread == NULL) || (node = node_of(thread, code)) == NULL)
+    if (unlikely(thread == NULL) || (node = node_running(thread, code)) == NULL)
         return;
     LineNode *at = find(node);
     if (unlikely(at == NULL) && (at = add(thread, node, code)) == NULL)
@@ -248,7 +231,7 @@ void line_resumes(void *code, int number)
 {
     Thread *thread = thread_mine();
     Node *node;
-    if (thread == NULL || (node = node_of(thread, code)) == NULL)
+    if (thread == NULL || (node = node_running(thread, code)) == NULL)
         return;
     LineNode *at = find(node);
     if (at == NULL && (at = add(thread, node, code)) == NULL)

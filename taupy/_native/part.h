@@ -53,6 +53,7 @@ enum BlockKind {
     BLOCK_LINES = 18,           /* LineSums: exact lines of one thread and routine */
     BLOCK_LINE_NODES = 19,      /* LineNode[] of one thread and routine */
     BLOCK_LINES_APART = 20,     /* LineApart[] of one thread */
+    BLOCK_SUSPENSIONS = 21,     /* SuspensionRecord[] of one thread */
     BLOCK_PART = 32,    /* FoldedName and a part; only in the file of folded parts */
 };
 

@@ -158,6 +158,23 @@ static inline void node_stop(Thread *thread, Node *node, uint64_t now)
         span_add(thread, node, now);
 }
 
+/* The call path of the innermost frame, whatever timers are open in it; NULL if it is not
+ * recorded. */
+static inline Node *node_running(const Thread *thread, const void *code)
+{
+    Node *node = thread->cursor;
+    while (unlikely(node->key != code)) {
+        const Routine *routine;
+        if (KEY_KIND(node->key) == KEY_TIMER && !key_is_routine(node->key) && node->parent != NULL)
+            node = node->parent;
+        else if ((routine = routine_find(code)) != NULL && node->key == routine->node_key)
+            break;
+        else
+            return NULL;
+    }
+    return node;
+}
+
 static ALWAYS_INLINE enum Entry enter_on(Thread *thread, void *key, int resume, PyObject *callable,
                                          PyObject *globals, int full)
 {

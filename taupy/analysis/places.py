@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, field
 from functools import cached_property
 from itertools import compress
 from typing import Any, Literal, NamedTuple
@@ -32,6 +32,7 @@ from taupy.model.forest import callers_first
 from taupy.model.metric import ROOT_TIMER, TIME
 from taupy.model.profile import Profile
 from taupy.model.rows import ThreadRow, TimerRow
+from taupy.model.sampled import suspended_line
 from taupy.model.table import Amount, Table
 
 Kind = Literal["own", "waiting", "imports", "exit", "outside"]
@@ -161,6 +162,47 @@ class Package(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
+class Seen:
+    """What samples and awaits say of rows of a tree.
+
+    Attributes:
+        asleep: samples, and the sampled time without work [ns].
+        waits: lines at which coroutines were suspended, each with how often and for how long [ns].
+    """
+
+    asleep: dict[int, tuple[int, float]] = field(default_factory=dict)
+    waits: dict[int, list[tuple[int, int, float]]] = field(default_factory=dict)
+
+
+def waits_of(profile: Profile) -> dict[int, list[tuple[int, int, float]]]:
+    """Those of a profile that was just measured, by row of its tree (`Tree.of_profile`)."""
+    waits: dict[int, list[tuple[int, int, float]]] = {}
+    before = 0
+    for measured in profile.threads:
+        if measured.thread.kind != "host":
+            continue
+        for event in measured.user_events:
+            if event.row is not None and (line := suspended_line(event.name)) is not None:
+                wait = line, event.count, event.count * event.mean
+                waits.setdefault(before + event.row, []).append(wait)
+        before += len(measured.tree)
+    return waits
+
+
+class Await(NamedTuple):
+    """A line at which coroutines were suspended.
+
+    Attributes:
+        ns: for how long, the times of all of them added up.
+    """
+
+    timer: TimerRow
+    line: int
+    times: int
+    ns: float
+
+
+@dataclass(frozen=True, slots=True)
 class Place:
     """Time in one place of the program, or apart from all of them.
 
@@ -175,6 +217,8 @@ class Place:
         asleep_ns: sampled time in which it slept or waited for a disk; 0 if it mostly worked.
         hottest: the line of the routine with the most time, if looks tell it.
         source: text of that line, or else of the routine's first.
+        awaits: where coroutines were suspended while an event loop waits; the one to look at first
+            is first, and its routine is `timer`.
     """
 
     kind: Kind
@@ -187,6 +231,7 @@ class Place:
     asleep_ns: float = 0.0
     hottest: HotLine | None = None
     source: str | None = None
+    awaits: Sequence[Await] = ()
 
     @property
     def callee(self) -> Part | None:
@@ -203,31 +248,31 @@ def places(
     tree: Tree,
     group_of: Sequence[str],
     path_of: Mapping[str, str | None],
-    asleep: Mapping[int, tuple[int, float]] | None = None,
+    seen: Seen | None = None,
 ) -> dict[str, list[Place]]:
     """The places of each group of threads: own ones first, the largest first.
 
     Args:
         group_of: for each thread of the tree, the name of its group.
         path_of: a timer's full name -> its source file as the interpreter knew it.
-        asleep: row of the tree -> samples, and the sampled time without work [ns].
+        seen: what samples and awaits say of rows of the tree.
     """
-    return tally(tree, group_of, path_of, asleep).places()
+    return tally(tree, group_of, path_of, seen).places()
 
 
 def tally(
     tree: Tree,
     group_of: Sequence[str],
     path_of: Mapping[str, str | None],
-    asleep: Mapping[int, tuple[int, float]] | None = None,
+    seen: Seen | None = None,
 ) -> _Tally:
     """The sums of which `places` are made, for those who also ask for `packages`."""
-    return _Tally(tree, group_of, path_of, asleep or {})
+    return _Tally(tree, group_of, path_of, seen or Seen())
 
 
 def own_timers(tree: Tree, path_of: Mapping[str, str | None]) -> list[bool]:
     """Of each timer of the tree, whether it is the program's own, as `places` takes it."""
-    return _Tally(tree, [""] * len(tree.threads), path_of, {}).own
+    return _Tally(tree, [""] * len(tree.threads), path_of, Seen()).own
 
 
 class _Context(NamedTuple):
@@ -275,9 +320,9 @@ class _Tally:
         tree: Tree,
         group_of: Sequence[str],
         path_of: Mapping[str, str | None],
-        asleep: Mapping[int, tuple[int, float]],
+        seen: Seen,
     ) -> None:
-        self.tree, self.asleep = tree, asleep
+        self.tree, self.seen = tree, seen
         self.names = list(dict.fromkeys(group_of))
         number_of = {name: number for number, name in enumerate(self.names)}
         self.groups = [number_of[name] for name in group_of]
@@ -405,11 +450,18 @@ class _Tally:
                 times[number] += time
         self._sum(steps, counts, times)
         self.slept: dict[tuple[int, int], tuple[int, float]] = {}
-        for row, (looks, ns) in self.asleep.items():
+        for row, (looks, ns) in self.seen.asleep.items():
             here = self.contexts[context[row]]
             where = here.group, here.owner
             before_looks, before_ns = self.slept.get(where, (0, 0.0))
             self.slept[where] = before_looks + looks, before_ns + ns
+        waits: dict[tuple[int, int, int], list[float]] = defaultdict(lambda: [0, 0.0])
+        for row, lines in self.seen.waits.items():
+            for line, number, ns in lines:
+                sums = waits[self.contexts[context[row]].group, self.owner_of[timer[row]], line]
+                sums[0] += number
+                sums[1] += ns
+        self.waits = waits
 
     def _step(self, before: _Context, code: int, is_not_called: bool) -> _Step:
         """From a caller's context to that of a routine that it calls."""
@@ -599,14 +651,17 @@ class _Tally:
         parts = self._callees(group, owner, callees)
         routine = _routine(owner)
         calls, caller = None, None
+        awaits: list[tuple[tuple[int, int], Await]] = []
         selected = [key for key in self.selected if key[:2] == (group, owner)]
         if selected and sum(map(self.selected.__getitem__, selected)) >= _MOSTLY * ns:
-            # An event loop waits for what coroutines await: the one that does so most often.
+            # An event loop waits for what coroutines await: the one that does so for longest, or
+            # most often if that is not known.
             select = max(selected, key=self.selected.__getitem__)
             parts = [Part(self.tree.timers[select[2]], self.selected[select], 0)]
+            awaits = self._awaits(group)
             awaiting = [key for key in self.awaits if key[0] == group and key[1] != routine]
-            if awaiting:
-                most = max(awaiting, key=self.awaits.__getitem__)
+            if awaits or awaiting:
+                most = awaits[0][0] if awaits else max(awaiting, key=self.awaits.__getitem__)
                 routine = most[1]
                 callers = {key[2]: n for key, n in self.above.items() if key[:2] == most}
                 caller = self._loop(
@@ -616,7 +671,31 @@ class _Tally:
             counted = self.calls.get((group, routine))
             calls = None if counted is None else int(counted)
         timer = self.tree.timers[routine] if routine >= 0 else None
-        return Place("waiting", timer, ns, share, calls, parts, caller)
+        return Place(
+            "waiting", timer, ns, share, calls, parts, caller, awaits=[of for _, of in awaits]
+        )
+
+    def _awaits(self, group: int) -> list[tuple[tuple[int, int], Await]]:
+        """Where coroutines of a group of threads were suspended, each with its group and routine,
+        the one for longest first: of two for which that is alike, the one that was more often.
+        `await gather(...)` waits once, for what others wait for many times."""
+        timers = self.tree.timers
+        waits = [
+            ((group, code), Await(timers[code], line, int(number), ns))
+            for (of_group, code, line), (number, ns) in self.waits.items()
+            if of_group == group
+        ]
+        waits.sort(key=lambda pair: (-pair[1].ns, pair[1].timer, pair[1].line))
+        if waits:
+            longest = waits[0][1]
+            first = next(
+                (pair for pair in waits
+                 if pair[1].ns * _ALIKE >= longest.ns and pair[1].times >= _MANY * longest.times),
+                waits[0],
+            )  # fmt: skip
+            waits.remove(first)
+            waits.insert(0, first)
+        return waits
 
 
 _Role = Literal[
@@ -645,6 +724,9 @@ def _role(timer: TimerRow, own: bool) -> _Role:
 def _is_loop(timer: TimerRow) -> bool:
     return (timer.file or "").startswith(_EVENT_LOOPS)
 
+
+_ALIKE = 1.5
+"""Ratio of two times that say no more than how often does."""
 
 _MANY = 10
 """Calls of a routine for each call of its caller from which on there is a loop around it."""

@@ -256,11 +256,19 @@ class Lines:
         for place in places:
             if place.timer is not None:
                 rows = of_place[place.kind == "waiting", place.timer.timer]
-                hot = self.hot(rows) if rows else None
+                hot = self._awaited(place) if place.awaits else self.hot(rows) if rows else None
                 text = self.texts.definition(self.path(place.timer), place.timer)
                 place = replace(place, hottest=hot, source=hot.text if hot else text)
             named.append(place)
         return named
+
+    def _awaited(self, place: Place) -> HotLine:
+        """The line at which coroutines were suspended while an event loop waited, for so long at
+        most."""
+        first = place.awaits[0]
+        text = self.texts.line(self.path(first.timer), first.line)
+        ns = round(min(place.ns, first.ns))
+        return HotLine(first.timer.file, first.line, ns, 0.0, text, None, is_exact=True)
 
     def text(self, line: Estimate) -> str | None:
         """The source text of a line."""

@@ -19,14 +19,14 @@ from typing import NamedTuple
 from taupy.analysis import places
 from taupy.analysis.line_times import HotLine
 from taupy.analysis.own_code import generated_for
-from taupy.analysis.places import Package, Place, Tree
+from taupy.analysis.places import Package, Place, Seen, Tree
 from taupy.answers.answer import Nothing
 from taupy.answers.lines import Lines
 from taupy.model import callpaths, options
 from taupy.model.profile import Profile
 from taupy.model.question import Condition, Question
 from taupy.model.rows import TimerRow
-from taupy.model.sampled import STATES
+from taupy.model.sampled import STATES, SUSPENDED, suspended_line
 from taupy.model.table import Table
 from taupy.model.thread_groups import GROUPS, Group, groups_of
 from taupy.pprof.view import Cell, Column, View
@@ -135,13 +135,14 @@ def of_table(
     tree = Tree.of(table, callpaths.parents(table) if parent is None else parent)
     facts, paths = query.node_facts(db, trial), timer_paths(db, trial)
     lines = Lines.of_trial(db, trial, facts)
-    return _grouped(tree, facts, paths, lines, _asleep(db, trial, table))
+    return _grouped(tree, facts, paths, lines, _seen(db, trial, table))
 
 
 def of_profile(profile: Profile) -> list[GroupPlaces]:
     """The same of a profile that was just measured, without its samples."""
     tree, paths = Tree.of_profile(profile)
-    return _grouped(tree, profile.node_metadata, paths, Lines.of_profile(profile))
+    seen = Seen({}, places.waits_of(profile))
+    return _grouped(tree, profile.node_metadata, paths, Lines.of_profile(profile), seen)
 
 
 def hottest(groups: Sequence[GroupPlaces]) -> tuple[GroupPlaces, Place] | None:
@@ -164,10 +165,10 @@ def _grouped(
     facts: Mapping[int, Mapping[str, str]],
     paths: Mapping[str, str | None],
     lines: Lines,
-    asleep: Mapping[int, tuple[int, float]] | None = None,
+    seen: Seen,
 ) -> list[GroupPlaces]:
     groups = groups_of(tree.threads, facts)
-    tally = places.tally(tree, groups, paths, asleep)
+    tally = places.tally(tree, groups, paths, seen)
     of_group = tally.places()
     return [
         GroupPlaces(
@@ -185,31 +186,40 @@ def _own_share(of_group: Sequence[Place]) -> float:
     return sum(place.share for place in of_group if place.kind == "own")
 
 
-def _asleep(db: ProfileDB, trial: int, table: Table) -> dict[int, tuple[int, float]]:
-    """Samples of threads that slept or waited for a disk: row -> their number and time."""
+def _seen(db: ProfileDB, trial: int, table: Table) -> Seen:
+    """What samples and awaits say of the rows of a table."""
+    from taupy.profiledb.trial_facts import events_beginning
     from taupy.profiledb.values import values
 
-    idle = Condition("event", _IDLE)
-    by = ("thread", "callpath")
-    question = Question((trial,), (), by, (idle,), values=("event.count", "event.total"))
-    seen = values(db, question)
-    columns = (*map(seen.row_labels, by), *map(seen.column, question.values))
-    sums = {
-        (thread, path): (int(looks or 0), float(total or 0))
-        for thread, path, looks, total in zip(*columns, strict=True)
-        if path is not None
-    }
-    if not sums:
-        return {}
+    events = Condition("event", (*_IDLE, *events_beginning(db, trial, SUSPENDED)))
+    by = ("thread", "callpath", "event")
+    question = Question((trial,), (), by, (events,), values=("event.count", "event.total"))
+    noted = values(db, question)
+    columns = (*map(noted.row_labels, by), *map(noted.column, question.values))
+    asleep: dict[tuple[object, object], tuple[int, float]] = {}
+    waits: dict[tuple[object, object], list[tuple[int, int, float]]] = {}
+    for thread, path, event, number, total in zip(*columns, strict=True):
+        if path is None:
+            continue
+        line = suspended_line(event.name)
+        if line is not None:
+            waits.setdefault((thread, path), []).append((line, int(number or 0), total or 0.0))
+        else:
+            looks, ns = asleep.get((thread, path), (0, 0.0))
+            asleep[thread, path] = looks + int(number or 0), ns + (total or 0.0)
+    if not asleep and not waits:
+        return Seen()
     threads, paths = table.labels["thread"], table.labels["callpath"]
-    sampled = {path for _, path in sums}
-    rows = [row for row, code in enumerate(table.codes["callpath"]) if paths[code] in sampled]
-    slept = {}
-    for row in rows:
-        key = threads[table.codes["thread"][row]], paths[table.codes["callpath"][row]]
-        if key in sums:
-            slept[row] = sums[key]
-    return slept
+    noted_paths = {path for _, path in (*asleep, *waits)}
+    seen = Seen({}, {})
+    for row, code in enumerate(table.codes["callpath"]):
+        if paths[code] in noted_paths:
+            key = threads[table.codes["thread"][row]], paths[code]
+            if key in asleep:
+                seen.asleep[row] = asleep[key]
+            if key in waits:
+                seen.waits[row] = waits[key]
+    return seen
 
 
 def view(group: GroupPlaces, limit: int | None = None) -> View:

@@ -56,5 +56,19 @@ PEAKS = (HOST.peak, CUDA.peak)
 OF_PROCESSES = (RESIDENT, *PEAKS)
 """Events that cover all threads of a process."""
 
+SUSPENDED = "Suspended in Line "
+
+
+def suspended(line: int) -> str:
+    """The event for how long coroutines were suspended at an `await` of this line."""
+    return f"{SUSPENDED}{line}"
+
+
+def suspended_line(event: str) -> int | None:
+    """The line of such an event; None of any other one."""
+    number = event.removeprefix(SUSPENDED)
+    return int(number) if number != event and number.isascii() and number.isdigit() else None
+
+
 STATES = ("Seen on CPU", "Seen Runnable", "Seen Sleeping", "Seen in Disk Wait")
 """In the order of `taupy.state.looks.STATES`; their total is the time that samples represent."""

@@ -34,6 +34,15 @@ _GPUS = """
 """
 
 
+_EVENTS_BEGINNING = """
+    SELECT DISTINCT user_event.name
+      FROM user_event_value AS value
+      JOIN user_event ON user_event.id = value.user_event_id
+     WHERE value.trial_id = ? AND substr(user_event.name, 1, length(?)) = ?
+     ORDER BY user_event.name
+"""
+
+
 class EventSums(NamedTuple):
     """A user event in one trial, summed over threads and call paths."""
 
@@ -135,3 +144,8 @@ def event_sums(db: ProfileDB, trials: Sequence[int]) -> dict[int, dict[tuple[str
             math.nan if total is None or not samples else total / samples,
         )
     return sums
+
+
+def events_beginning(db: ProfileDB, trial: int, beginning: str) -> tuple[str, ...]:
+    """The names of a trial's user events that begin so."""
+    return tuple(name for (name,) in db.rows(_EVENTS_BEGINNING, (trial, beginning, beginning)))

@@ -145,6 +145,11 @@ class Timers:
             self.library.append(library)
         return self._at[identity]
 
+    def is_own(self, timer: int) -> bool:
+        """Whether it is a routine of the program."""
+        path = self.timers[timer].path
+        return not self.library[timer] and path is not None and not is_library(path)
+
     def of(self, routine: Routine) -> int:
         """Position of the timer of a routine."""
         groups = _groups(routine.group)
@@ -274,6 +279,11 @@ def _threads(
             routines = routines or wide_tree.RoutineTimers.of(timer_of, timers)
             tree, row_of = wide_tree.tree(thread, routines, timers, settings)
         events = [_user_event(sampled, row_of) for sampled in thread.samples]
+        if thread.suspensions:
+            from taupy.record.suspensions import suspension_events
+
+            waits = suspension_events(thread, lambda routine: timers.is_own(timer_of[routine]))
+            events += [_user_event(waited, row_of) for waited in waits]
         if thread.cpu_ns:
             events.append(UserEvent.once("Thread CPU Time", "ns", float(thread.cpu_ns)))
         name = _thread_name(settings, part, number, thread.name)

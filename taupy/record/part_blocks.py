@@ -18,8 +18,9 @@ STAMPED = 16
 _ROUTINE = struct.Struct("<QIIqQQQ")
 NODES, THREAD, ROUTINE, METADATA, EVENT, SAMPLES, STEPS, STEP_VALUE = range(1, 9)
 COMMUNICATORS, OPERATIONS, COLLECTIVES, COLLECTIVE_SUMS, LAYERS, SPANS, STRETCHES = range(10, 17)
-LINES, LINE_NODES, LINES_APART = range(18, 21)
+LINES, LINE_NODES, LINES_APART, SUSPENSIONS = range(18, 22)
 KIND_NAMES = ("python", "c", "timer")
+SUSPENSION_BYTES = 64
 OPERATION_BYTES = 64
 """Size of the name of a collective operation."""
 LAYOUT = Layout(
@@ -32,7 +33,7 @@ LAYOUT = Layout(
         **{STEPS: 496, STEP_VALUE: 16, LAYERS: 936, SPANS: 24},
         **{COMMUNICATORS: 256, OPERATIONS: OPERATION_BYTES, COLLECTIVES: 64},
         **{COLLECTIVE_SUMS: 64, STRETCHES: 192},
-        **{LINES: 24, LINE_NODES: 64, LINES_APART: 32},
+        **{LINES: 24, LINE_NODES: 64, LINES_APART: 32, SUSPENSIONS: SUSPENSION_BYTES},
     },
 )
 
@@ -51,6 +52,7 @@ class Blocks:
     steps: dict[int, list[Block]] = field(default_factory=lambda: defaultdict(list))
     spans: dict[int, list[Block]] = field(default_factory=lambda: defaultdict(list))
     lines: dict[int, dict[int, list[Block]]] = field(default_factory=dict)  # thread -> by kind
+    suspensions: dict[int, list[Block]] = field(default_factory=lambda: defaultdict(list))
     layers: list[int] = field(default_factory=list)
     step_values: dict[int, str] = field(default_factory=dict)  # place -> name
     collectives: dict[int, list[Block]] = field(default_factory=lambda: defaultdict(list))
@@ -84,6 +86,8 @@ class Blocks:
                 self.spans[thread].append(block)
             elif kind in (LINES, LINE_NODES, LINES_APART):
                 self.lines.setdefault(thread, {}).setdefault(kind, []).append(block)
+            elif kind == SUSPENSIONS:
+                self.suspensions[thread].append(block)
             elif kind == LAYERS:
                 self.layers.append(start)
             elif kind == STEP_VALUE:

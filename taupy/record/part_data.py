@@ -55,6 +55,24 @@ class ExactLine:
     inclusive_ns: int
 
 
+class Suspension(NamedTuple):
+    """An `await`, of the program or of a library, on one call path.
+
+    Attributes:
+        row: the call path of its coroutine.
+        outer: position of the await that is suspended with it, because it awaits its coroutine;
+            None: there is none.
+        times: how often a coroutine was suspended there.
+        ns: for how long, all of them added up; below 0 if they began on another call path.
+    """
+
+    row: int
+    outer: int | None
+    line: int
+    times: int
+    ns: int
+
+
 class CallMetric(NamedTuple):
     """A metric beside time that the engine reads: at every call, or at regions only."""
 
@@ -96,6 +114,7 @@ class PartThread:
     ended: bool = False
     steps: list[PartSteps] = field(default_factory=list)
     spans: PartSpans | None = None
+    suspensions: list[Suspension] = field(default_factory=list)
     lines: list[ExactLine] = field(default_factory=list)
     open_lines: list[tuple[int, bool, bool]] = field(default_factory=list)
     """Positions in `lines` of those that the open rows were in; whether the time that passes is the

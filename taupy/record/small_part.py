@@ -131,6 +131,10 @@ class SmallPart(NativePart):
             ended=ended_ticks != 0,
         )
         thread.samples = self.samples(row_at, block.thread)
+        if waits := self.blocks.suspensions.get(block.thread):
+            from taupy.record.suspensions import suspensions
+
+            thread.suspensions = suspensions(self, row_at, waits, end)
         return thread
 
     def _numbers(self, keys: list[int]) -> array[int]:

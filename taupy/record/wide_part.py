@@ -104,6 +104,10 @@ class WidePart(NativePart):
         thread.steps = self.steps(block.thread, blocks)
         until = int(own["ended_ticks"]) or self.end_ticks
         thread.spans = self.spans(rows, block, blocks, [row for row, _ in open_rows], until)
+        if waits := blocks.suspensions.get(block.thread):
+            from taupy.record.suspensions import suspensions
+
+            thread.suspensions = suspensions(self, partial(self.row_at, rows), waits, until)
         if of_thread := blocks.lines.get(block.thread):
             from taupy.record.exact_lines import add_exact_lines
 

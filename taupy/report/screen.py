@@ -530,9 +530,11 @@ def details_of(place: Place, words: str) -> list[str]:
     """The routine, and what it mostly does, as far as it is known: each part in few words."""
     if place.kind == "imports":
         return []
-    parts = []
+    parts: list[str] = []
     waits = "waits " if place.kind == "waiting" else ""
-    if place.timer is not None and place.timer.file is not None:
+    if place.awaits:
+        parts += _awaits(place)
+    elif place.timer is not None and place.timer.file is not None:
         name = _name(place.timer)
         if name != "<module>" and not re.search(rf"\b{re.escape(name)}\b", words):
             parts.append(f"{waits}in {name}")
@@ -541,7 +543,7 @@ def details_of(place: Place, words: str) -> list[str]:
     hot = place.hottest
     below = [part for part in place.callees if part.ns >= _MUCH * place.ns][:_CALLEES]
     line = []
-    if hot is not None and hot.time_ns < (1 - _MUCH) * place.ns:
+    if hot is not None and not place.awaits and hot.time_ns < (1 - _MUCH) * place.ns:
         line = [f"this line {'' if hot.is_exact else '~'}{duration(hot.time_ns)}"]
     callees = []
     for part in below:
@@ -559,6 +561,20 @@ def details_of(place: Place, words: str) -> list[str]:
     if place.asleep_ns:
         parts.append(f"asleep for about {duration(place.asleep_ns)} (sampled)")
     return parts
+
+
+_AWAITS = 3
+"""Lines with awaits that are named."""
+
+
+def _awaits(place: Place) -> Iterator[str]:
+    """How long and how often coroutines were suspended here, and at other lines."""
+    first, *others = place.awaits
+    yield f"tasks wait {duration(first.ns)} {count(first.times)}x"
+    for other in others[: _AWAITS - 1]:
+        if other.ns >= _MUCH * place.ns:
+            file = "" if other.timer.file == first.timer.file else f"{other.timer.file}"
+            yield f"{file}:{other.line} {duration(other.ns)} {count(other.times)}x"
 
 
 def _caller(place: Place, caller: TimerRow) -> str:
