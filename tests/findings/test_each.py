@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from tests.findings.cases import HISTORY, ONE_BY_ONE, POLLING, SAME, SEARCH
+from tests.findings.cases import HISTORY, LOOP_OF_EVENTS, ONE_BY_ONE, POLLING, SAME, SEARCH
 from tests.findings.pairs import measured, skip_without_packages
 
 QUERY = """\
@@ -36,6 +36,27 @@ def append(records):
             file.flush()
             os.fsync(file.fileno())
 append([f"entry {n}\\n" for n in range(600)])
+"""
+LOCK_HELD = """\
+import asyncio
+class Prices:
+    def __init__(self):
+        self.lock = asyncio.Lock()
+        self.kept = {}
+    async def price(self, key):
+        async with self.lock:
+            if key not in self.kept:
+                self.kept[key] = await self.ask(key)
+            return self.kept[key]
+    async def ask(self, key):
+        await asyncio.sleep(0.02)
+        return key * 2
+async def order(prices, first):
+    return sum([await prices.price(first + n) for n in range(5)])
+async def main():
+    prices = Prices()
+    print(sum(await asyncio.gather(*(order(prices, n * 10) for n in range(16)))))
+asyncio.run(main())
 """
 RAISED = """\
 def lookup(table, key):
@@ -359,6 +380,12 @@ def rate(currency):
         cart.prices[n] = price
     return found
 '''}),
+    "lock_held": (f"{LOOP_OF_EVENTS}: lock held", 7, LOCK_HELD, {
+        "        async with self.lock:\n            if key not in self.kept:\n"
+        "                self.kept[key] = await self.ask(key)\n            return self.kept[key]\n":
+        "        if key not in self.kept:\n            price = await self.ask(key)\n"
+        "            async with self.lock:\n                self.kept[key] = price\n"
+        "        return self.kept[key]\n"}),
     "spun": (POLLING, 9, SPUN, {
         "        while not box:\n            pass\n        total += box.pop()\n":
             "        total += box.get()\n",

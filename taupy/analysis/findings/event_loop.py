@@ -53,7 +53,7 @@ LEAST_STEPS = 10
 
 _WAITS = ("wait", "lock", "disk")
 _runs = among(("asyncio/events.py:Handle._run",))
-_selects = among((
+selects = among((
     "selectors.py:EpollSelector.select", "selectors.py:PollSelector.select",
     "selectors.py:KqueueSelector.select", "selectors.py:SelectSelector.select",
 ))  # fmt: skip
@@ -68,7 +68,7 @@ def _is_beside(timer: TimerRow) -> bool:
     return _starts_others(timer) or (timer.file or "").startswith("asyncio/queues.py")
 
 
-_locks = among(("asyncio/locks.py:Lock.acquire",))
+is_lock = among(("asyncio/locks.py:Lock.acquire",))
 _of_streams = among(
     (*(f"asyncio/streams.py:StreamReader.{name}"
        for name in ("read", "readline", "readuntil", "readexactly")),
@@ -81,10 +81,10 @@ _opens = among(
 )  # fmt: skip
 
 
-def _has_order(timers: Sequence[TimerRow]) -> bool:
+def has_order(timers: Sequence[TimerRow]) -> bool:
     """Whether calls would wait for each other all the same: under one lock, or on one connection,
     on which two at a time would mix what they say."""
-    if any(map(_locks, timers)):
+    if any(map(is_lock, timers)):
         return True
     return any(map(_of_streams, timers)) and not any(map(_opens, timers))
 
@@ -365,7 +365,7 @@ def _frees_the_gil(trial: Trial, timer: TimerRow) -> bool:
 
 def _in_turn(trial: Trial) -> Iterator[Finding]:
     calls = trial.calls
-    waits = calls.by_thread(calls.outermost(_selects))
+    waits = calls.by_thread(calls.outermost(selects))
     for timer in calls.timers:
         if not _is_coroutine(trial, timer):
             continue
@@ -383,7 +383,7 @@ def _in_turn(trial: Trial) -> Iterator[Finding]:
             ]  # fmt: skip
             number = int(sum(calls.calls[row] for row in begun))
             below = [calls.timer[row] for top in begun for row in calls.below(top)]
-            if number < LEAST_AWAITS or any(map(_is_beside, below)) or _has_order(below):
+            if number < LEAST_AWAITS or any(map(_is_beside, below)) or has_order(below):
                 continue  # others are at work meanwhile, or wait for it; or one has to wait
             share_of_run = percent(100 * waited.ns / trial.wall_ns)
             yield Finding(

@@ -13,14 +13,14 @@ from taupy.analysis.kernel_advice import Advice
 from taupy.analysis.line_times import LineRow, estimates
 from taupy.analysis.own_code import owners
 from taupy.model.collectives import THREAD_NAME
-from taupy.model.finding import Cell, Evidence
+from taupy.model.finding import Cell, Confidence, Evidence, Finding
 from taupy.model.gpu import Device
 from taupy.model.gpu_time import GpuTime, gpu_name
 from taupy.model.names import is_library
 from taupy.model.profile import Steps
 from taupy.model.question import EVENTS, Condition, Question, Value
 from taupy.model.rows import ThreadRow, TimerRow
-from taupy.model.sampled import STATES
+from taupy.model.sampled import STATES, suspended_line
 from taupy.model.table import Table
 
 _ROWS_KEPT = 5
@@ -38,6 +38,13 @@ class Moment(NamedTuple):
 
     end_ns: float
     mean: float
+
+
+class Wait(NamedTuple):
+    """How often coroutines were suspended at a line, and for how long, all of them added up."""
+
+    times: int
+    ns: float
 
 
 @dataclass
@@ -133,6 +140,20 @@ class Trial:
             seen.setdefault(thread, {}).setdefault(timer, {})[event.name] = total or 0
         return seen
 
+    @cached_property
+    def waits(self) -> dict[TimerRow, dict[int, Wait]]:
+        """Where coroutines of each routine were suspended, by line."""
+        by = ("timer", "event")
+        values: tuple[Value, ...] = ("event.count", "event.total")
+        table = self.ask(Question((self.id,), (), by, values=values))
+        waits: dict[TimerRow, dict[int, Wait]] = {}
+        for timer, event, number, total in zip(
+            *map(table.row_labels, by), *map(table.column, values), strict=True
+        ):
+            if timer is not None and (line := suspended_line(event.name)) is not None:
+                waits.setdefault(timer, {})[line] = Wait(int(number or 0), total or 0.0)
+        return waits
+
     def seen_ns(self, thread: ThreadRow) -> dict[str, float]:
         """How long the watch saw a thread in each state; empty if it was not seen."""
         sums: dict[str, float] = {}
@@ -221,6 +242,25 @@ class Trial:
                 own_ns[nearest] = own_ns.get(nearest, 0) + calls.exclusive[row]
             stack += [(child, nearest) for child in calls.children(row)]
         return sorted(own_ns.items(), key=lambda pair: -pair[1])
+
+    def finding(
+        self,
+        kind: str,
+        timer: TimerRow,
+        sentence: str,
+        ns: float,
+        attempt: str,
+        refuted_by: str,
+        confidence: Confidence = "medium",
+        values: Sequence[Value] = ("exclusive", "calls"),
+    ) -> Finding:
+        """A finding on one routine, with its times by thread."""
+        where = (Condition("timer", (timer.timer,)), HOST)
+        return Finding(
+            kind, sentence, saved_ns=ns, wall_ns=self.wall_ns,
+            evidence=(self.evidence(("thread", "timer"), where, values),),
+            confidence=confidence, attempt=attempt, refuted_by=refuted_by,
+        )  # fmt: skip
 
     def evidence(
         self,
