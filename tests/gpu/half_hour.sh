@@ -53,6 +53,8 @@ stacks() { # NAME
 step() { # NAME SECONDS COMMAND...
   local name=$1 seconds=$2 start=$SECONDS status
   shift 2
+  # Limits guard the minutes of a GPU; a dry run has none, and its machine may be busy.
+  [ -z "$dry" ] || seconds=$((seconds * 10))
   echo "+ $*" >"$logs/$name.log"
   timeout -s ABRT -k 5 "$seconds" "$@" >>"$logs/$name.log" 2>&1
   status=$?
