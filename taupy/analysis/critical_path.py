@@ -24,9 +24,10 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter, defaultdict, deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 from taupy.model.gpu_path import EARLIER, UNEXPLAINED, Kind, Part, Path
@@ -96,21 +97,8 @@ class Pieces:
         begin, end, place = np.array(numbers, dtype=np.int64).reshape(-1, 3).T
         return cls(begin, end, place, list(names))
 
-    def within(self, begin: int, end: int) -> Iterator[tuple[int, int, str]]:
-        """All of this time; "" where nothing is known of it."""
-        first, last = self.end.searchsorted(begin, "right"), self.begin.searchsorted(end)
-        columns = (column[first:last].tolist() for column in (self.begin, self.end, self.place))
-        now = begin
-        for since, until, place in zip(*columns, strict=True):
-            if since > now:
-                yield now, since, ""
-            yield max(since, begin), min(until, end), self.names[place]
-            now = until
-        if now < end:
-            yield now, end, ""
-
     def times(self, begins: Column, ends: Column) -> Counter[str]:
-        """How long it was in each place during these periods."""
+        """How long it was in each place during these periods; "" where nothing is known of it."""
         import numpy as np
 
         first, last = self.end.searchsorted(begins, "right"), self.begin.searchsorted(ends)
@@ -122,7 +110,9 @@ class Pieces:
         places, start = np.unique(self.place[piece][order], return_index=True)
         sums = np.add.reduceat(ns[order], start) if len(start) else ns
         pairs = zip(places.tolist(), sums.tolist(), strict=True)
-        return Counter({self.names[place]: took for place, took in pairs})
+        times = Counter({self.names[place]: took for place, took in pairs})
+        times[""] += int((ends - begins).sum()) - times.total()
+        return times
 
 
 @dataclass(frozen=True)
@@ -286,29 +276,35 @@ class _Replay:
 
     def _parts(self, points: Sequence[_Point], measured: int) -> tuple[Part, ...]:
         on_path: Counter[tuple[Kind, str]] = Counter()
-        by_place: Counter[str] = Counter()
         loose: Counter[str] = Counter()
         ordering = set()
-        intervals = []
+        host: dict[int, list[tuple[int, int]]] = defaultdict(list)  # thread -> when on the path
+        waits = []
         for _, _, kind, place, ns, since, orders, thread in points:
             if thread >= 0:
-                pieces = self.program.threads[thread]
-                for begin, end, place in pieces.within(since, since + ns):
-                    on_path["host", place] += end - begin
-                    by_place[place] += end - begin
-                    intervals.append((begin, end, place))
+                host[thread].append((since, since + ns))
                 continue
             on_path[kind, place] += ns
-            by_place[place] += ns
             if kind in UNEXPLAINED:
                 loose[place] += ns
             for ordered in orders:
                 ordering.add(ordered)
                 on_path["wait", ordered] += 0
             if since >= 0:
-                intervals.append((since, since + ns, place))
+                waits.append((since, since + ns, place))
+        on_host: Counter[str] = Counter()
+        for thread, periods in host.items():
+            on_host.update(self.program.threads[thread].times(*_columns(periods)))
+        for place, ns in on_host.items():
+            on_path["host", place] += ns
+        by_place: Counter[str] = Counter()
+        for (_, place), ns in on_path.items():
+            by_place[place] += ns
         if len(self.program.threads) > 1:
-            by_place.update(self._of_other_threads(intervals))
+            for since, until, place in waits:
+                on_host[place] += until - since
+            periods = [*chain(*host.values()), *(wait[:2] for wait in waits)]
+            by_place.update(self._of_other_threads(periods, on_host))
         parts = []
         all_loose = loose.total()
         for (kind, place), ns in on_path.items():
@@ -319,18 +315,17 @@ class _Replay:
                 parts.append(Part(kind, place, ns, min(bound, measured) if place else measured))
         return tuple(sorted(parts, key=lambda part: (-part.ns, part.kind, part.place)))
 
-    def _of_other_threads(self, intervals: Sequence[tuple[int, int, str]]) -> Counter[str]:
-        """How long other threads were in each place while the path was on the host."""
-        import numpy as np
+    def _of_other_threads(
+        self, periods: Sequence[tuple[int, int]], own: Counter[str]
+    ) -> Counter[str]:
+        """How long other threads were in each place while the path was on the host.
 
-        begins = np.array([begin for begin, _, _ in intervals], dtype=np.int64)
-        ends = np.array([end for _, end, _ in intervals], dtype=np.int64)
+        Args:
+            own: how long the path was.
+        """
         times: Counter[str] = Counter()
         for pieces in self.program.threads:
-            times += pieces.times(begins, ends)
-        own: Counter[str] = Counter()
-        for begin, end, place in intervals:
-            own[place] += end - begin
+            times += pieces.times(*_columns(periods))
         return times - own
 
     def _least(self, place: str) -> int:
@@ -357,6 +352,13 @@ class _Replay:
     def _thread_sums(self) -> tuple[int, Counter[str]]:
         """Time of the lone thread without waits, and its time by place."""
         pieces = self.program.threads[0]
-        own = pieces.times(pieces.begin[:1], pieces.end[-1:]) if len(pieces.begin) else Counter()
+        own = pieces.times(pieces.begin[:1], pieces.end[-1:])
         waits = sum(call.end - call.begin for call in self.program.calls if call.waits)
         return own.total() - own[""] - waits, own
+
+
+def _columns(periods: Sequence[tuple[int, int]]) -> tuple[Column, Column]:
+    import numpy as np
+
+    begins, ends = np.array(periods, dtype=np.int64).reshape(-1, 2).T
+    return begins, ends

@@ -27,13 +27,13 @@ from array import array
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache, cached_property
+from functools import cached_property
 from itertools import repeat
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from taupy.analysis.critical_path import LAUNCH_NS, Call, Pieces, Program, Work, critical_path
 from taupy.catalog import gpu_calls
-from taupy.model.gpu import Activity
+from taupy.model.gpu import Activity, ActivityKind
 from taupy.model.gpu_path import Kind, Path
 from taupy.model.gpu_time import CAUSES, GAPS, OUTSIDE, PLACES, TIME, Cause, Gap, GpuTime, Idle
 from taupy.model.profile import CallTree, Profile, Thread, ThreadProfile, Timer
@@ -60,6 +60,7 @@ STEPS = 8
 MOST_WORKS = 20_000
 """Of these steps together, beyond the last one: a path takes some 40 us for each work."""
 
+_WORK: tuple[ActivityKind, ...] = ("kernel", "copy", "memset")
 _NONE = -1
 _COMPUTE, _COMMUNICATION, _COPY = range(3)
 _PATH_KINDS: tuple[Kind, ...] = ("kernel", "communication", "copy")
@@ -222,10 +223,7 @@ def _work(
     """The works of a device; None if some have no times."""
     import numpy as np
 
-    columns = [array("q") for _ in range(7)]
-    add_begin, add_end, add_kind, add_stream, add_number, add_slow, add_name = (
-        column.append for column in columns
-    )
+    gathered: list[list[Column]] = [[] for _ in range(7)]
     names: dict[str, int] = {}
     timed = 0
     for measured in threads:
@@ -233,26 +231,32 @@ def _work(
             continue
         timed += sum(launch.count - launch.untimed for launch in measured.launches)
         kinds = _Kinds(profile.timers, measured, names)
-        stream, slow = measured.thread.thread, bool(pageable)
         activities = _readable(measured)
-        for (row, kind, begin, end, correlation, *_), call in zip(
-            activities, calls.get(measured.thread, repeat(_NONE)), strict=False
+        own = calls.get(measured.thread, repeat(_NONE))
+        columns = [
+            (
+                row * len(_WORK) + _WORK.index(kind),
+                begin,
+                end,
+                call if correlation is None else correlation,
+            )
+            for (row, kind, begin, end, correlation, *_), call in zip(activities, own, strict=False)
+            if kind in _WORK and begin <= end != 0
+        ]
+        code, begin, end, number = np.array(columns, dtype=np.int64).reshape(-1, 4).T
+        distinct, which = np.unique(code, return_inverse=True)
+        of_codes = [kinds.of(*divmod(of_code, len(_WORK))) for of_code in distinct.tolist()]
+        kind, slow, name = np.array(of_codes, dtype=np.int64).reshape(-1, 3)[which].T
+        if pageable:
+            slow = slow | ((kind == _COPY) & np.isin(number, list(pageable)))
+        stream = np.full(len(code), measured.thread.thread, dtype=np.int64)
+        for pieces, column in zip(
+            gathered, (begin, end, kind, stream, number, slow, name), strict=True
         ):
-            if kind not in ("kernel", "copy", "memset") or end < begin or not end:
-                continue
-            of_row = kinds.of(row, kind)
-            number = call if correlation is None else correlation
-            is_slow = of_row.pageable or (slow and kind == "copy" and number in pageable)
-            add_begin(begin)
-            add_end(end)
-            add_kind(of_row.kind)
-            add_stream(stream)
-            add_number(number)
-            add_slow(is_slow)
-            add_name(of_row.name)
-    if not timed or len(columns[0]) != timed:
+            pieces.append(column)
+    if not timed or sum(map(len, gathered[0])) != timed:
         return None
-    arrays = [np.frombuffer(column, dtype=np.int64) for column in columns]
+    arrays = list(map(np.concatenate, gathered))
     order = np.lexsort((arrays[1], arrays[0]))
     begins, ends, sorts, streams, numbers, waits, labels = (column[order] for column in arrays)
     return _Work(begins, ends, sorts, streams, numbers, waits, labels, list(names))
@@ -271,24 +275,25 @@ class _Kinds:
         self, timers: Sequence[Timer], measured: ThreadProfile, names: dict[str, int]
     ) -> None:
         self._timers, self._tree, self._names = timers, measured.tree, names
-        self._known: dict[int, _Kind] = {}
         memory: dict[int, set[bool]] = {}
         for event in measured.user_events:
             if event.row is not None and event.name.endswith(" memory"):
                 memory.setdefault(event.row, set()).add("pageable" in event.name)
         self._pageable = {row for row, which in memory.items() if which == {True}}
 
-    def of(self, row: int, kind: str) -> _Kind:
-        of_row = self._known.get(row)
-        if of_row is None:
-            name = self._timers[self._tree.timer[row]].name
+    def of(self, row: int, kind: int) -> _Kind:
+        """
+        Args:
+            kind: a position in `_WORK`.
+        """
+        name = self._timers[self._tree.timer[row]].name
+        sort, is_pageable = _COPY, False
+        if _WORK[kind] == "kernel":
+            sort = _COMMUNICATION if gpu_calls.communicates(name) else _COMPUTE
+        elif _WORK[kind] == "copy":
             is_pageable = row in self._pageable or "pageable" in name.lower()
-            sort = _COPY
-            if kind == "kernel":
-                sort = _COMMUNICATION if gpu_calls.communicates(name) else _COMPUTE
-            number = self._names.setdefault(name[:_PLACE], len(self._names))
-            of_row = self._known[row] = _Kind(sort, kind == "copy" and is_pageable, number)
-        return of_row
+        number = self._names.setdefault(name[:_PLACE], len(self._names))
+        return _Kind(sort, is_pageable, number)
 
 
 # ----------------------------------------------------------------------- host
@@ -324,7 +329,6 @@ class _Doings:
         self._known: dict[int, _Doing] = {_NONE: _NOTHING}
         self._depth: dict[int, int] = {_NONE: 0}
         self._shared: dict[tuple[int, int], int] = {}
-        self._places: dict[int, tuple[str, str, str]] = {_NONE: ("", "", "")}
 
     def of(self, row: int) -> _Doing:
         doing = self._known.get(row)
@@ -342,26 +346,50 @@ class _Doings:
     def name(self, row: int) -> str:
         return self._timers[self._tree.timer[row]].name[:_PLACE]
 
+    @cached_property
+    def _named(self) -> tuple[list[str], Column, Column]:
+        """Names; which of them is each row's place, and which its operator, 0 for none.
+
+        The place is the innermost operator, else routine, else annotation.
+        """
+        import numpy as np
+
+        names: dict[str, int] = {"": 0}
+        own = {timer: _named(self._timers[timer], names) for timer in set(self._tree.timer)}
+        operators, routines, others = [0], [0], [0]  # of the parent of the root, then of each row
+        places = []
+        for timer, parent in zip(self._tree.timer, self._tree.parent, strict=True):
+            operator, routine, other, call = own[timer]
+            operator = operator or operators[parent + 1]
+            routine = routine or routines[parent + 1]
+            other = other or others[parent + 1] or call
+            operators.append(operator)
+            routines.append(routine)
+            others.append(other)
+            places.append(operator or routine or other)
+        return list(names), np.array(places, np.int64), np.array(operators[1:], np.int64)
+
+    def places(self, rows: Column) -> tuple[Sequence[str], Column]:
+        """Names, and which of them is the place of each of these rows."""
+        names, places, _ = self._named
+        return names, places[rows]
+
     def place(self, row: int) -> str:
-        """What its time belongs to: the innermost operator, else routine, else annotation."""
-        chain = []
-        while row not in self._places:
-            chain.append(row)
-            row = self._tree.parent[row]
-        own = self._places[row]
-        for below in reversed(chain):
-            own = self._places[below] = _named(self._timers[self._tree.timer[below]], own)
-        return own[0] or own[1] or own[2]
+        names, places, _ = self._named
+        return names[int(places[row])]
 
     def operator(self, row: int) -> str:
         """The innermost operator; "" if there is none."""
-        self.place(row)
-        return self._places[row][0]
+        names, _, operators = self._named
+        return names[int(operators[row])]
 
-    def orders(self, row: int) -> bool:
-        """Whether it is a call that makes the host wait for the GPU, or a stream for an event."""
-        timer = self._timers[self._tree.timer[row]]
-        return "CUDA_API" in timer.groups and _orders(timer.name)
+    @cached_property
+    def orders(self) -> NDArray[np.bool_]:
+        """Which rows are calls that make the host wait for the GPU, or a stream for an event."""
+        import numpy as np
+
+        own = {at: _orders(self._timers[at]) for at in set(self._tree.timer)}
+        return np.array([own[timer] for timer in self._tree.timer], dtype=bool)
 
     def depth(self, row: int) -> int:
         chain = []
@@ -413,23 +441,24 @@ def _inside(timer: Timer, above: _Doing) -> _Doing:
     return _Doing(cause, place, waits, call, operator, routine, other)
 
 
-@cache
-def _orders(call: str) -> bool:
-    if gpu_calls.launches(call):
+def _orders(timer: Timer) -> bool:
+    call = timer.name
+    if "CUDA_API" not in timer.groups or gpu_calls.launches(call):
         return False
     return gpu_calls.drains(call) or gpu_calls.stream_waits(call)
 
 
-def _named(timer: Timer, above: tuple[str, str, str]) -> tuple[str, str, str]:
-    """The innermost operator, routine and annotation of a routine that another one calls."""
-    operator, routine, other = above
+def _named(timer: Timer, names: dict[str, int]) -> tuple[int, int, int, int]:
+    """A timer as operator, routine, annotation or call: the number of its name as one of these, 0
+    as the others."""
     name, groups = timer.name[:_PLACE], timer.groups
     if "OPERATOR" in groups:
-        return name, routine, other
+        return names.setdefault(name, len(names)), 0, 0, 0
     if "PYTHON" in groups or "PYTHON_C" in groups:
         place = name if timer.file is None else f"{name} ({timer.file}:{timer.line})"[:_PLACE]
-        return operator, place, other
-    return operator, routine, (other or name) if "CUDA_API" in groups else name
+        return 0, names.setdefault(place, len(names)), 0, 0
+    number = names.setdefault(name, len(names))
+    return (0, 0, 0, number) if "CUDA_API" in groups else (0, 0, number, 0)
 
 
 def _cause_of(timer: Timer, is_call: bool) -> Cause | None:
@@ -513,16 +542,12 @@ class _Host:
         import numpy as np
 
         _, since, until, rows = self.split(np.array([begin]), np.array([end]))
-        distinct, which = np.unique(rows, return_inverse=True)
-        numbers: dict[str, int] = {}
-        of_row = [numbers.setdefault(self.doings.place(row), len(numbers))
-                  for row in distinct.tolist()]  # fmt: skip
-        places = np.array(of_row, dtype=np.int64)[which]
+        names, places = self.doings.places(rows)
         places[rows == _NONE] = _NONE
         first = np.flatnonzero(np.concatenate(([True], places[1:] != places[:-1])))
         since, until = since[first], np.concatenate((since[first[1:]], until[-1:]))
         kept = (places[first] != _NONE) & (until > since)
-        return Pieces(since[kept], until[kept], places[first][kept], list(numbers))
+        return Pieces(since[kept], until[kept], places[first][kept], names)
 
     def ordering_within(self, begin: int, end: int) -> list[tuple[int, int, int]]:
         """Begin, end and row of calls that wait for the GPU, or make a stream wait."""
@@ -531,8 +556,7 @@ class _Host:
         own = self.slices
         first, last = (bisect_left(own.begin, moment) for moment in (begin, end))
         rows = np.frombuffer(own.row, dtype=np.int64)[first:last]
-        orders = [row for row in np.unique(rows).tolist() if self.doings.orders(row)]
-        at = (first + np.flatnonzero(np.isin(rows, orders))).tolist()
+        at = (first + np.flatnonzero(self.doings.orders[rows])).tolist()
         return [(own.begin[number], own.end[number], own.row[number]) for number in at]
 
     @cached_property

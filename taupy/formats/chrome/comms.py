@@ -26,6 +26,9 @@ _NAME: Final = "Collective name"
 BACKENDS: Final = ("gloo:", "mpi:", "ucc:")
 _RANGE: Final = re.compile(r"(gloo|mpi|ucc):(\w+)")
 _STEP: Final = re.compile(r"ProfilerStep#(\d{1,15})")
+NOTED: Final = (CALL, "ProfilerStep#")
+"""What the names of host slices that are kept here begin with."""
+
 _SIZES: Final = {
     "double": 8, "long": 8, "complexfloat": 8, "float": 4, "int": 4, "half": 2, "bfloat16": 2,
     "short": 2, "char": 1, "byte": 1, "bool": 1,
@@ -61,13 +64,13 @@ class Comms:
     def host_slice(
         self, key: ThreadKey, name: str, start: int, duration: int, args: dict[str, Any]
     ) -> None:
-        """Keep a host slice if it is a collective or a step; others are quickly passed over."""
+        """Keep a host slice whose name begins like this if it is a collective or a step."""
         if name == CALL:
             id = values.integer(args.get("External id"))
             self._calls.append((start, duration, id, args))
             if id is not None:
                 self.linked.add(id)
-        elif name.startswith("ProfilerStep#") and (match := _STEP.fullmatch(name)):
+        elif match := _STEP.fullmatch(name):
             self._steps.setdefault(key, []).append((int(match[1]) + 1, start, duration))
 
     def range(self, event: dict[str, Any], start: int, duration: int, place: int) -> bool:

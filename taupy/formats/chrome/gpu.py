@@ -150,9 +150,13 @@ class GpuSlices:
 
     def head(self, event: dict[str, Any], moment: int, number: int) -> None:
         """Note that an arrow from the host ends at the slice that begins at this moment."""
-        if self._without_correlation or not len(self):
-            device, stream = values.integer(event.get("pid")), values.integer(event.get("tid"))
-            self._heads[_stream_code(device, stream), moment] = number
+        device, stream = values.integer(event.get("pid")), values.integer(event.get("tid"))
+        self._heads[_stream_code(device, stream), moment] = number
+
+    @property
+    def lacks_calls(self) -> bool:
+        """Whether arrows may have to tell the calls, as far as is known."""
+        return self._without_correlation or not len(self)
 
     @property
     def needs_arrows(self) -> bool:

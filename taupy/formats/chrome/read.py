@@ -17,7 +17,7 @@ from taupy.formats import limits
 from taupy.formats.chrome import python_ids, values
 from taupy.formats.chrome.asynchronous import Asynchronous
 from taupy.formats.chrome.capture import Capture
-from taupy.formats.chrome.comms import BACKENDS, Comms
+from taupy.formats.chrome.comms import BACKENDS, NOTED, Comms
 from taupy.formats.chrome.counters import LAUNCH, KernelCounters
 from taupy.formats.chrome.frames import StackFrames
 from taupy.formats.chrome.gpu import GpuSlices
@@ -25,7 +25,7 @@ from taupy.formats.chrome.header import Header, describe
 from taupy.formats.chrome.host import BEGIN, END, MARK, Context, Host, Slices, ThreadKey, packed
 from taupy.formats.chrome.modules import backward_timer
 from taupy.formats.gpu_records import root_timer
-from taupy.formats.json_events import Events
+from taupy.formats.json_events import Events, Number
 from taupy.formats.operator_inputs import UNKNOWN, OperatorInputs, signature_of
 from taupy.formats.registry import IMPORT_NOTES
 from taupy.model.profile import TIME, Profile, Statistics, ThreadProfile, Timer
@@ -143,8 +143,9 @@ class TraceReader:
         if slices is not None:
             if python_ids.KEY in args:
                 slices.python.add(len(slices.start) - 1, args)
-            key = (event.get("pid"), event.get("tid"))
-            self._comms.host_slice(key, name, start, duration, args)
+            if name.startswith(NOTED):
+                key = (event.get("pid"), event.get("tid"))
+                self._comms.host_slice(key, name, start, duration, args)
 
     def _about(self, args: dict[str, Any]) -> int:
         """What a slice reports of an operator, packed; 0 for nothing."""
@@ -212,6 +213,8 @@ class TraceReader:
                 self._left_out[what] = self._left_out.get(what, 0) + count
 
     def _arrow(self, event: dict[str, Any], kind: str) -> None:
+        if kind == "f" and not self.gpu.lacks_calls:
+            return
         moment, number = self._time(event.get("ts")), values.integer(event.get("id"))
         if moment is None or number is None:
             return
@@ -253,7 +256,10 @@ class TraceReader:
             self._leave_out("counters without a place")
             return
         counters = self._counters.setdefault(key, {})
-        counters.setdefault((title, unit), Statistics()).add(number)
+        samples = counters.get((title, unit))
+        if samples is None:
+            samples = counters[title, unit] = Statistics()
+        samples.add(number)
 
     def _name_of(self, event: dict[str, Any]) -> None:
         args, what = event.get("args"), event.get("name")
@@ -291,6 +297,12 @@ class TraceReader:
         return slices
 
     def _time(self, value: Any) -> int | None:
+        if type(value) is Number:
+            whole, _, part = value.partition(".")
+            if len(part) == 3 and part.isdigit() and len(whole) < 16:
+                if part != "000":
+                    self._whole_microseconds = False
+                return int(whole + part)  # most times; the rest is slower
         if type(value) is int and -(1 << 50) < value < 1 << 50:
             return value * 1000
         stamp = values.nanoseconds(value)

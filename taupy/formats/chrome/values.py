@@ -9,7 +9,6 @@ from typing import Any, Final, Literal
 
 from taupy.formats import limits
 from taupy.formats.gpu_records import api_timer
-from taupy.formats.json_events import Number
 from taupy.formats.places import shown_file
 from taupy.model.gpu import ActivityKind
 from taupy.model.kernel_names import kernel_timer
@@ -75,8 +74,6 @@ def nanoseconds(value: Any) -> int | None:
         stamp = value * 1000
     elif isinstance(value, str):
         whole, _, part = value.partition(".")
-        if type(value) is Number and part.isdigit() and len(part) <= 3 and len(whole) < 16:
-            return int(whole + part.ljust(3, "0"))  # most times; the rest is slower
         digits = whole + part.ljust(3, "0")
         if whole and len(part) <= 3 and len(digits) < 23 and digits.isdigit() and digits.isascii():
             stamp = int(digits)
