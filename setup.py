@@ -110,7 +110,8 @@ ENGINE = [
     *("mapped", "memory"),
     *(path.stem for path in sorted(Path("taupy/_native").glob("metric_*.c"))),
     *("metrics", "mpi", "names", "natives", "operations", "operators"),
-    *("options", "owners", "pairs", "part", "phases", "process", "pushed", "ranges", "routine"),
+    *("options", "own_files", "owners", "pairs", "part", "phases", "process", "pushed"),
+    *("ranges", "routine"),
     *("selection", "setprofile", "sha256", "signals", "spans", "step_metrics", "step_rows"),
     *("steps", "steps_window", "stretches", "suspensions", "thread", "timers", "timing", "wrap"),
 ]

@@ -46,8 +46,10 @@ enum NodeFlags {
     NODE_MANY = 2,     /* its children are in the table */
     NODE_IMPORT = 4,   /* see imports.h */
     NODE_BRIEF = 8,    /* see steps_window.h; inherited by all nodes below */
-    NODE_STAMPED = 16, /* see spans.h */
+    NODE_STAMPED = 16, /* each call has a span, see spans.h */
     NODE_PROGRAM = 32, /* a root, see exit_row.h */
+    NODE_LONG_STAMPED = 64, /* each long call has one */
+    NODE_SPANS = NODE_STAMPED | NODE_LONG_STAMPED,
     NODE_SKIPS = NODE_IMPORT | NODE_BRIEF | NODE_PROGRAM, /* a NodeWatch sees what is entered */
 };
 

@@ -33,6 +33,7 @@
 #include "operations.h"
 #include "operators.h"
 #include "options.h"
+#include "own_files.h"
 #include "phases.h"
 #include "process.h"
 #include "pushed.h"
@@ -144,6 +145,7 @@ static void start_timing(const Options *options)
     double per_ms = ticks_per_ms(options);
     depth_limit = (uint64_t)options->depth;
     spans_limit = (uint64_t)options->spans;
+    spans_long = (uint64_t)(LONG_CALL_MS * per_ms);
     callpath_limit = (uint64_t)options->max_callpaths;
     throttling = options->throttle != 0;
     throttle_calls = (uint64_t)options->throttle_calls;
@@ -168,8 +170,8 @@ static void start_routines(const Options *options)
     mpi_wanted = options->mpi != 0;
     operators_library = options->operators;
     operators_wanted = (int)options->operator_calls;
-    lines_start(options->line_routines, options->lines_of_all != 0, options->line_libraries,
-                options->line_texts);
+    own_files_start(options->own_libraries, options->own_texts);
+    lines_start(options->line_routines, options->lines_of_all != 0);
     known_start(options->known);
     routine_watch_add(&selection_watch);
     routine_watch_add(&codes_watcher);

@@ -1,6 +1,7 @@
 /* See line_events.h. Everything here runs under the GIL. */
 #include "line_events.h"
 #include "hooks.h"
+#include "own_files.h"
 #include "timing.h"
 
 #define CODE_UNIT_BYTES 2 /* in all versions */
@@ -8,7 +9,7 @@
 #define APART_A_BLOCK 126
 
 int lines_used;
-static char **chosen, **libraries, **texts;
+static char **chosen;
 static int all_are_chosen;
 static Table nodes, sums; /* LineNode by node; OfThread by thread and routine */
 static LineNode *recent;
@@ -26,36 +27,14 @@ static LineApart *free_apart; /* of the thread below */
 static uint64_t free_apart_count;
 static const Thread *apart_thread;
 
-void lines_start(char **routines, int of_all, char **folders, char **names)
+void lines_start(char **routines, int of_all)
 {
     chosen = routines;
     all_are_chosen = of_all;
-    libraries = folders;
-    texts = names;
     lines_used = routines != NULL || of_all;
 }
 
 /* ---------------------------------------------------------------- which routines */
-
-static int begins_with(const char *text, char **beginnings)
-{
-    for (; beginnings != NULL && *beginnings != NULL; beginnings++)
-        if (strncmp(text, *beginnings, strlen(*beginnings)) == 0)
-            return 1;
-    return 0;
-}
-
-/* Whether it is code of the program, as `taupy/watch/own_files.py` says. */
-static int is_programs(const Routine *routine)
-{
-    const char *file = routine->file;
-    if (KEY_KIND(routine->node_key) != 0 || file[0] == 0)
-        return 0;
-    if (file[0] == '<')
-        return begins_with(file, texts) || strncmp(file, "<ipython-input", 14) == 0;
-    return !begins_with(file, libraries) &&
-           strstr(file, "/site-packages/") == NULL && strstr(file, "/dist-packages/") == NULL;
-}
 
 /* Whether `wanted` is PATH:NAME of the routine, whose file may be relative. */
 static int is_named(const Routine *routine, const char *wanted)
@@ -72,7 +51,7 @@ static int met(PyObject *code, Routine *routine)
 {
     if (!lines_used || routine->flags & (ROUTINE_OURS | ROUTINE_EXCLUDED))
         return 0;
-    routine->has_lines = all_are_chosen && is_programs(routine);
+    routine->has_lines = all_are_chosen && routine_is_own(routine);
     for (char **wanted = chosen; !routine->has_lines && wanted != NULL && *wanted != NULL; wanted++)
         routine->has_lines = (uint32_t)is_named(routine, *wanted);
     if (routine->has_lines)
@@ -266,14 +245,14 @@ static void keep_apart(const Thread *thread, LineNode *at, const Node *node)
 static void on_path(Thread *thread, Routine *routine, Node *node)
 {
     if (!lines_used || node == NULL ||
-        !(routine->has_lines || routine->import || is_programs(routine)))
+        !(routine->has_lines || routine->import || routine_is_own(routine)))
         return;
     for (const Node *above = node->parent; above != NULL; above = above->parent) {
         LineNode *at = find(above);
         if (at != NULL)
             keep_apart(thread, at, node);
         const Routine *of_above = routine_find(above->key);
-        if (at != NULL || (of_above != NULL && (of_above->import || is_programs(of_above))))
+        if (at != NULL || (of_above != NULL && (of_above->import || routine_is_own(of_above))))
             return;
     }
 }

@@ -54,9 +54,8 @@ typedef struct LineApart {
 extern int lines_used; /* some routine may have exact lines */
 
 /* `routines`: PATH:NAME of those with exact lines. `of_all`: instead, all routines of the program that
- * are recorded. `folders`: of libraries, each ended by a slash. `names`: of what is no file but has
- * code of the program, such as `<string>`. Lists end with NULL, or are NULL. */
-void lines_start(char **routines, int of_all, char **folders, char **names);
+ * are recorded. The list ends with NULL, or is NULL. */
+void lines_start(char **routines, int of_all);
 static inline int lines_has(const void *code)
 {
     const Routine *routine = routine_find(code);

@@ -22,7 +22,7 @@ const char options_doc[] = PyDoc_STR(
 "blas (bytes: the library that tells of operations), autograd (bytes: the one that tells of\n"
 "nodes; as for the next two, its SHA-256, a blank, and its path), collectives (bytes: the one that tells of those), operators (bytes: the one that tells of\n"
 "operators), line_routines (PATH:NAME of those with exact lines), lines_of_all (1: all of the\n"
-"program's), line_libraries (folders, each ended by a slash), line_texts (files that are none, with\n"
+"program's), own_libraries (folders, each ended by a slash), own_texts (files that are none, with\n"
 "code of the program), operator_calls (1: record them; 2: with the sizes and types of their inputs),\n"
 "sample_ms, wait_for_main, helper, quiet,\n"
 "early (ticks, ns), rights (of the launcher, see rights()), storer_argv, storer_env,\n"
@@ -59,8 +59,8 @@ static const struct {
     OPTION(known, TEXTS, 0),
     OPTION(metrics, TEXTS, 0),
     OPTION(line_routines, TEXTS, 0),
-    OPTION(line_libraries, TEXTS, 0),
-    OPTION(line_texts, TEXTS, 0),
+    OPTION(own_libraries, TEXTS, 0),
+    OPTION(own_texts, TEXTS, 0),
     OPTION(storer_argv, TEXTS, 0),
     OPTION(storer_env, TEXTS, 0),
     OPTION(gpu_libraries, TEXTS, 0),

@@ -13,7 +13,7 @@ typedef struct Options {
         *autograd, *collectives, *operators;
     char **include, **exclude, **our_files, **storer_argv, **storer_env, **gpu_libraries;
     char **library_folders, **layers, **plumbing, **known, **metrics;
-    char **line_routines, **line_libraries, **line_texts;
+    char **line_routines, **own_libraries, **own_texts;
     PyObject *counters;
     long long root_pid, reader_pid, c_calls, mpi, depth, max_callpaths, helper, quiet, wait_for_main, sample_ms;
     long long operator_calls, lines_of_all;

@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "routine.h"
 #include "names.h"
+#include "own_files.h"
 #include "spans.h"
 
 RoutineWatch *routine_watches;
@@ -35,6 +36,11 @@ static int routine_put(Routine *routine)
     return table_put(&routines, key_hash(routine->key), routine);
 }
 
+int routine_is_own(const Routine *routine)
+{
+    return KEY_KIND(routine->node_key) == 0 && file_is_own(routine->file);
+}
+
 void routine_add_node(Routine *routine, Node *node)
 {
     uint64_t n = routine->node_count;
@@ -43,6 +49,8 @@ void routine_add_node(Routine *routine, Node *node)
         node->flags |= NODE_IMPORT;
     if (routine->is_stamped && spans_limit != 0 && !(node->flags & NODE_BRIEF))
         node->flags |= NODE_STAMPED;
+    else if (spans_limit != 0 && !(node->flags & NODE_BRIEF) && routine_is_own(routine))
+        node->flags |= NODE_LONG_STAMPED;
     if (key_is_brief(routine->node_key))
         node->flags |= NODE_BRIEF;
     if ((n & (n - 1)) == 0) { /* 0 or a power of two: full */

@@ -162,6 +162,8 @@ static inline uint64_t key_hash(const void *key) { return table_hash((uint64_t)k
 /* Idempotent. */
 void routine_watch_add(RoutineWatch *watch);
 Routine *routine_find(const void *key);
+/* Whether it is code of the program, see own_files.h. */
+int routine_is_own(const Routine *routine);
 /* Add a node to the routine's list; if there is no memory for that, the routine cannot retire. */
 void routine_add_node(Routine *routine, Node *node);
 /* The routine's node below `parent`, when the code object's key has not led to it. */

@@ -5,7 +5,7 @@
 #define MOST_SPANS 4096
 #define READY 64 /* most autograd nodes nested in one another */
 
-uint64_t spans_limit;
+uint64_t spans_limit, spans_long;
 static uint64_t counted;    /* generation of the part that the counts below refer to */
 static uint64_t count;
 static uint64_t full_since; /* ticks; 0: not full. Calls that begin later get no span. */
@@ -46,6 +46,8 @@ static void make_room(Thread *thread)
 
 void span_add(Thread *thread, const Node *node, uint64_t now)
 {
+    if (!(node->flags & NODE_STAMPED) && now - node->t0 < spans_long)
+        return;
     if (unlikely(__atomic_load_n(&counted, __ATOMIC_RELAXED) != generation))
         count_anew();
     uint64_t full = full_at();

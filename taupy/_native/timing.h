@@ -2,9 +2,9 @@
  *
  * The hooks first try `enter_again` and `leave_again`, which do the most frequent case and nothing
  * else. They call no function, so a hook that ends with a jump to its other cases saves no
- * registers. If additional metrics, throttling or a slower clock need more (`timing_is_full`), hooks
- * use `enter` and `leave` alone. `full` is a constant where these are inlined. Rare cases are in
- * timing.c. */
+ * registers. If additional metrics, throttling, spans or a slower clock need more
+ * (`timing_is_full`), hooks use `enter` and `leave` alone. `full` is a constant where these are
+ * inlined. Rare cases are in timing.c. */
 #ifndef TAUPY_TIMING_H
 #define TAUPY_TIMING_H
 
@@ -62,7 +62,7 @@ void exchange(Thread *thread, Node *from, Node *to, uint64_t now);
 
 static inline int timing_is_full(void)
 {
-    return throttling || call_metrics || !clock_is_fast();
+    return throttling || call_metrics || spans_limit || !clock_is_fast();
 }
 
 /* When the thread's sampling window ends; at once where the part is another process's. */
@@ -133,7 +133,7 @@ static ALWAYS_INLINE uint64_t node_leave(Thread *thread, Node *node, uint64_t no
     node->inclusive += took;
     if (full && metric_count)
         metrics_leave(thread, node, took);
-    if (full && unlikely(node->flags & NODE_STAMPED))
+    if (full && unlikely(node->flags & NODE_SPANS))
         span_add(thread, node, now);
     cursor_set(thread, node->parent);
     if (unlikely(now >= thread->due_ticks))
@@ -154,7 +154,7 @@ static inline void node_stop(Thread *thread, Node *node, uint64_t now)
     node->inclusive += now - node->t0;
     if (metric_count)
         metrics_leave(thread, node, 0);
-    if (unlikely(node->flags & NODE_STAMPED))
+    if (unlikely(node->flags & NODE_SPANS))
         span_add(thread, node, now);
 }
 

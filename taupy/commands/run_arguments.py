@@ -71,7 +71,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         what,
         "--trace",
         "WHAT",
-        "also record individual start and end times: of layers and phases (--trace=host), of "
+        "also record individual start and end times: of layers, phases and calls of your routines "
+        "from 1 ms on (--trace=host), of "
         "kernels, copies, waits and API calls (--trace=gpu, or just --trace), or of both "
         "(--trace=host,gpu)",
         options.traced,

@@ -23,7 +23,8 @@ BUSY = "taupy.gpu.busy_ns."
 
 Extent = tuple[int, int, int]
 
-ActivityKind = Literal["kernel", "copy", "memset", "api", "sync", "range"]
+ActivityKind = Literal["kernel", "copy", "memset", "api", "sync", "range", "call"]
+"""range: a layer, phase, import or region; call: a long call of a routine of the program."""
 
 
 def extent(x: int | None, y: int | None, z: int | None) -> Extent | None:

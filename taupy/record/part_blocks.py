@@ -14,6 +14,7 @@ from taupy.state.container import Block, Container, Layout
 
 THROTTLED = 2  # flag of a routine
 STAMPED = 16
+SOME_STAMPED = STAMPED | 64
 """Flag of a call path whose spans are recorded, as in `_native/calltree.h`."""
 _ROUTINE = struct.Struct("<QIIqQQQ")
 NODES, THREAD, ROUTINE, METADATA, EVENT, SAMPLES, STEPS, STEP_VALUE = range(1, 9)

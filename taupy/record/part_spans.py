@@ -1,7 +1,8 @@
-"""Spans of a part: convert starts and ends of layers and phases to activities of the model.
+"""Spans of a part: convert starts and ends of layers, phases and calls to activities of the model.
 
 They are recorded where the engine adds to a call path's time (`_native/spans.h`), so the spans of
-a call path add up to its time, except for rounding by up to a nanosecond per span.
+a layer's or phase's call path add up to its time, except for rounding by up to a nanosecond per
+span. Of routines there are the long calls only.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ class PartSpans:
         row: row of the thread in the part.
         start, end: ticks.
         is_open: the span had not ended when the part was last written.
+        is_call: it is a long call of a routine.
         late_ns: how much longer open spans lasted.
     """
 
@@ -40,6 +42,7 @@ class PartSpans:
     start: Array
     end: Array
     is_open: Array
+    is_call: Array
     late_ns: int = 0
 
     def check(self) -> None:
@@ -60,7 +63,8 @@ class PartSpans:
         end = np.frombuffer(self.clock.moment(self.end[keep]), "i8")
         end = end + np.where(self.is_open[keep], self.late_ns, 0)
         order = np.lexsort((-end, start))
-        return Activities(*(_whole(column[order]) for column in (rows, start, end)))
+        columns = rows, start, end, self.is_call[keep]
+        return Activities(*(_whole(column[order]) for column in columns))
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,10 +74,12 @@ class Activities:
     row: array[int]
     start_ns: array[int]
     end_ns: array[int]
+    is_call: array[int]
 
     def __iter__(self) -> Iterator[Activity]:
-        for row, start, end in zip(self.row, self.start_ns, self.end_ns, strict=True):
-            yield Activity(row, "range", start, end)
+        columns = self.row, self.start_ns, self.end_ns, self.is_call
+        for row, start, end, is_call in zip(*columns, strict=True):
+            yield Activity(row, "call" if is_call else "range", start, end)
 
 
 def cut_off(reason: int, after_ns: int) -> str:

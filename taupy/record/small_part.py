@@ -12,7 +12,7 @@ from typing import NoReturn
 
 from taupy.errors import FormatError
 from taupy.record.native_part import UNKNOWN, NativePart, is_native, refusal
-from taupy.record.part_blocks import STAMPED, Blocks
+from taupy.record.part_blocks import SOME_STAMPED, Blocks
 from taupy.record.part_check import LARGEST
 from taupy.record.part_data import PartThread, Routine
 from taupy.state import container
@@ -107,7 +107,7 @@ class SmallPart(NativePart):
         stops_ns = (self.traced_until or (LARGEST, 0))[0]
         while at > 0:
             entered = nodes[at - 1][2]
-            if nodes[at - 1][6] & STAMPED and entered < stops_ns:
+            if nodes[at - 1][6] & SOME_STAMPED and entered < stops_ns:
                 raise NotSmall
             ticks[at] += max(0, end - entered)
             open_rows.append((at, self.moment(entered)))

@@ -32,6 +32,7 @@ from taupy.record.part_blocks import (
     COMMUNICATORS,
     OPERATION_BYTES,
     OPERATIONS,
+    SOME_STAMPED,
     STAMPED,
     STRETCHES,
     Blocks,
@@ -200,14 +201,14 @@ class WidePart(NativePart):
     def spans(
         self, rows: Rows, block: Block, blocks: Blocks, at_work: list[int], until: int
     ) -> PartSpans | None:
-        """The spans of a thread's layers and phases, including open ones, which end with it."""
+        """The spans of a thread's layers, phases and long calls; open ones end with it."""
         if not blocks.spans[block.thread] and not at_work:
             return None
         stretches = self.rows(SPAN, blocks.spans[block.thread])
         pieces = [stretch[stretch["node"] != 0] for stretch in stretches]
         last = self.traced_until or (LARGEST, 0)
         open_nodes = rows.nodes[np.array(at_work, "i8") - 1]
-        is_kept = (open_nodes["flags"] & STAMPED != 0) & (open_nodes["t0"] < last[0])
+        is_kept = (open_nodes["flags"] & SOME_STAMPED != 0) & (open_nodes["t0"] < last[0])
         began = open_nodes["t0"][is_kept]
         ended = np.concatenate([np.empty(0, SPAN), *pieces])
         if self.is_partial:
@@ -218,10 +219,11 @@ class WidePart(NativePart):
 
         spans = PartSpans(
             self.clock(),
-            np.concatenate([rows.at(ended["node"]), np.array(at_work, "i8")[is_kept]]),
+            of_row := np.concatenate([rows.at(ended["node"]), np.array(at_work, "i8")[is_kept]]),
             np.concatenate([ended["start"], began]),
             np.concatenate([ended["end"], np.maximum(began, np.uint64(until))]),
             np.arange(len(ended) + len(began)) >= len(ended),
+            rows.nodes["flags"][of_row - 1] & STAMPED == 0,
         )
         spans.check()
         return spans

@@ -39,6 +39,7 @@ from taupy.units import duration, several
 _Options = TypeVar("_Options", bound=Asked)
 
 _MOST_GAPS, _PATH_ROWS = 12, 12
+_UNTRACED = "when routines ran (--trace=host)"
 _MOST_LINES = 8
 """Maximum number of processes whose memory is drawn."""
 
@@ -154,6 +155,8 @@ def of_trial(
         if colors.get(entry["name"], "own") == "own":
             colors[entry["name"]] = entry["color"]
     _add_timeline(db, trial, contents.timeline, colors)
+    if not judged.is_capture and not contents.timeline.has_host:
+        judged = replace(judged, unmeasured=(*judged.unmeasured, _UNTRACED))
     contents.overview = front.overview(db, judged, contents.forest.unmeasured)
     contents.source = front.source(code)
     of_libraries = library_code(db, trial, own) if with_libraries else None

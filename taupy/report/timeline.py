@@ -24,7 +24,7 @@ MOST = 300_000
 
 _COLORS = {
     "training": "c", "validation": "layer", "kernel": "gpu", "copy": "data", "memset": "data",
-    "sync": "wait", "api": "lib", "call": "lib", "range": "lib",
+    "sync": "wait", "api": "lib", "call": "own", "range": "lib",
 }  # fmt: skip
 
 _STEP = {False: "step", True: "steps from"}
@@ -55,6 +55,11 @@ class Timeline:
     end_ns: int = 0
     count: int = 0
     colors: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def has_host(self) -> bool:
+        """Whether it tells what threads of the host did."""
+        return any(kind in ("range", "call") for _, kind in self.names)
 
     def add_steps(self, thread: ThreadRow, steps: Steps, begun_ns: int) -> None:
         """Add a lane with the steps of a training, or of validation."""

@@ -1,9 +1,10 @@
-"""`--trace=host` stamps each layer and phase as it begins and ends; with a stand-in for PyTorch."""
+"""`--trace=host` stamps each layer and phase as it begins and ends, and long calls of own routines;
+with a stand-in for PyTorch."""
 
 from __future__ import annotations
 
 import json
-from collections import Counter
+from collections import Counter, defaultdict
 
 import pytest
 
@@ -110,12 +111,43 @@ def assert_nested(measured, mine):
         )
 
 
+CALLS = """
+import json, time
+def brief(): pass
+def work():
+    for _ in range(100): brief()
+    json.dumps(list(range(100_000)))
+def wait():
+    time.sleep(0.005)
+    work()
+for _ in range(3): wait()
+"""
+
+
+def test_long_calls_of_own_routines_are_stamped(run):
+    """A call of less than a millisecond has no span, unless the thread lost its processor in it."""
+    trial = run(CALLS, "--trace=host")
+    (measured,) = profile_of(trial).threads
+    calls = [each for each in measured.activities if each.kind == "call"]
+    timers = profile_of(trial).timers
+    lengths = defaultdict(list)
+    for each in calls:
+        timer = timers[measured.tree.timer[each.row]]
+        lengths[short(timer)].append(each.end_ns - each.start_ns)
+    assert lengths.keys() - {"brief"} == {"<module>", "wait", "work"}
+    assert len(lengths["wait"]) == len(lengths["work"]) == 3
+    assert min(map(min, lengths.values())) >= 990_000
+    (row,) = {each.row for each in calls if each.end_ns - each.start_ns == max(lengths["wait"])}
+    assert abs(sum(lengths["wait"]) - measured.tree.inclusive["time"][row]) <= 3
+
+
 def test_a_process_keeps_so_many_and_what_was_open_then(run, tmp_path):
     (tmp_path / "pyproject.toml").write_text("[tool.taupy]\ntrace = 'host'\ntrace_spans = 100\n")
     trial = run("with taupy.phase('all'):\n  for _ in range(500): train(0)\n")
-    (mine,) = spans(profile_of(trial)).values()
+    profile = profile_of(trial)
+    (measured,), (mine,) = profile.threads, spans(profile).values()
     names = Counter(name for name, *_ in mine)
-    assert (len(mine), names["all"]) == (101, 1)
+    assert (len(measured.activities), names["all"]) == (102, 1)  # it and <module> were open
     assert max(names.values()) < 50
     said = trial.metadata()["taupy.health.trace"]
     assert "the limit `trace_spans` was reached" in said

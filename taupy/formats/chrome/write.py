@@ -33,6 +33,7 @@ _CATEGORIES: Final = {
     "sync": "cuda_sync",
     "api": "cuda_runtime",
     "range": "user_annotation",
+    "call": "python_function",
 }
 
 
@@ -195,7 +196,7 @@ def _slices(
         if head is None:
             timer = profile.timers[measured.tree.timer[activity.row]]
             category = _CATEGORIES[activity.kind]
-            host = activity.kind == "range" and "PHASE" not in timer.groups
+            host = activity.kind in ("range", "call") and "PHASE" not in timer.groups
             named = {
                 "ph": "X",
                 "cat": ",".join(timer.groups) if host else category,

@@ -65,12 +65,13 @@ function titled(title, small) {
 // --- the strip ---
 
 /**
- * The main thread over time: its outermost activities where they were recorded, else what its steps
+ * The main thread over time: its activities where they were recorded, inner ones above outer ones, else what its steps
  * were made of. Without either there is nothing to show.
  */
 export function paintOver(section, timeline, made) {
-  const main = timeline.lanes.find(({ kind }) => kind === "host")?.rows[0];
-  const isTraced = main && main.busy.at(-1) >= LEAST_TRACED * timeline.end;
+  const main = timeline.lanes.find(({ kind }) => kind === "host")?.rows ?? [];
+  const kinds = new Set(main.flatMap(({ name }) => [...new Set(name)].map((each) => timeline.names[each].color)));
+  const isTraced = kinds.size > 1 && main[0].busy.at(-1) >= LEAST_TRACED * timeline.end;
   if (!isTraced && !made) return;
   const around = made ? besideSteps(made, timeline.end) : [];
   const words = around.map(([, , text]) => text).join(", ");
@@ -91,10 +92,12 @@ export function paintOver(section, timeline, made) {
     context.fillStyle = colors.kinds.rest;
     context.fillRect(0, 0, width, height);
     if (isTraced) {
-      for (const [at, x, wide, busy] of spans(main, [0, timeline.end], width)) {
-        context.fillStyle = colors.kinds[timeline.names[main.name[at]].color] ?? colors.kinds.lib;
-        context.globalAlpha = 0.3 + 0.7 * busy;
-        context.fillRect(x, 0, wide, height);
+      for (const row of main) {
+        for (const [at, x, wide, busy] of spans(row, [0, timeline.end], width)) {
+          context.fillStyle = colors.kinds[timeline.names[row.name[at]].color] ?? colors.kinds.lib;
+          context.globalAlpha = 0.3 + 0.7 * busy;
+          context.fillRect(x, 0, wide, height);
+        }
       }
     } else {
       paintMade(context, made, width / timeline.end, [height, colors.kinds]);

@@ -10,6 +10,16 @@ const HEAD = 24; // the times above
 const LABEL = 190; // beside lanes, for their names
 const NARROW = 700;
 
+/** What is left out, and how to record it. */
+export function notes({ activities, of, names }) {
+  const has = (...kinds) => names.some(({ kind }) => kinds.includes(kind));
+  return [
+    of > activities && `The longest ${activities} of ${of} activities are shown.`,
+    has("call") && "Calls of your own routines are shown from 1 ms on.",
+    !has("call", "range") && "`taupy run --trace=host` also records when layers, phases and your own routines ran.",
+  ].filter(Boolean);
+}
+
 export class TimelinePanel {
   /** @param keep called with the state to keep in the address: {from, to} in ns. */
   constructor(timeline, { panel, tip, from, to, keep }) {
@@ -22,10 +32,7 @@ export class TimelinePanel {
       part(name).addEventListener("click", () => this.scale(factor));
     }
     part("whole").addEventListener("click", () => this.look([0, timeline.end]));
-    const { activities, of } = timeline;
-    part("note").textContent = of > activities
-      ? `The longest ${activities} of ${of} activities are shown.`
-      : of ? "" : "Steps alone are known over time: `taupy run --trace=host` records layers and phases.";
+    part("note").textContent = notes(timeline).join(" ");
     this.listen();
     this.legend(part("legend"));
   }
