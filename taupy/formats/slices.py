@@ -82,6 +82,9 @@ class Timeline:
             self._rows.pop()
         return self._rows[-1]
 
+    def timer(self, row: int) -> int:
+        return self._timer[row]
+
     def finish(self) -> None:
         """Build the tree; the root's inclusive time is its children's sum, its exclusive time 0."""
         self._inclusive[0] = -self._exclusive[0]

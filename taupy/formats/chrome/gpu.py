@@ -42,6 +42,7 @@ class Host(Protocol):
     starts: Launchers
     operators: dict[int, int]
     arrows: dict[int, int]
+    calls_of_arrows: dict[int, int]
 
     @property
     def is_shared(self) -> bool: ...
@@ -227,7 +228,7 @@ class GpuSlices:
         """The call that launched a slice: by correlation, operator or arrow.
 
         Args:
-            calls: number of the call of each slice; set, if its operator is known instead.
+            calls: number of the call of each slice; set, if its operator or arrow tells it.
         """
         code = NOWHERE
         if self._correlation[at] != _NONE:
@@ -244,6 +245,7 @@ class GpuSlices:
             arrow = self._heads.get((self._stream[at], self._start[at]))
             if arrow is not None:
                 code = host.arrows.get(arrow, NOWHERE)
+                calls[at] = host.calls_of_arrows.get(arrow, _NONE)
         if code == NOWHERE and self._frame[at] != _NONE:
             code = host.code_of_frame(self._frame[at])
         return code

@@ -39,6 +39,7 @@ _FRAMES: Final = -2
 
 _BLOCK: Final = 1 << 14
 
+_UNNUMBERED: Final = -1
 _NO_FRAMES: Final = array("q", [-1])
 _SIGNATURE_BITS: Final = 24
 _SIGNATURES: Final = (1 << _SIGNATURE_BITS) - 1
@@ -108,6 +109,7 @@ class Context(NamedTuple):
         base_ns: time 0 of the trace's timestamps.
         launching_timers: positions of timers that launch kernels.
         operators: positions of the timers of operators.
+        api_timers: those of calls of the GPU's API.
         backward_of: those of modules -> those of their backward passes, if there are any.
     """
 
@@ -117,6 +119,7 @@ class Context(NamedTuple):
     base_ns: int = 0
     launching_timers: frozenset[int] = frozenset()
     operators: frozenset[int] = frozenset()
+    api_timers: frozenset[int] = frozenset()
     backward_of: Mapping[int, int] = MappingProxyType({})
 
 
@@ -146,6 +149,8 @@ class Host:
         self.starts = Launchers()  # when the calls began; if several processes may launch
         self.operators: dict[int, int] = {}
         self.arrows: dict[int, int] = {}
+        self.calls_of_arrows: dict[int, int] = {}  # the number of the slice that each leaves
+        self._api_timers = context.api_timers
         self._process_facts = context.process_facts
         self._slack_ns = context.slack_ns
         self._unended = self._unbegun = self._cut = 0
@@ -237,13 +242,20 @@ class Host:
         self._modules.begin_thread(self._process_of.get(key[0], key[0]))
         launching_timers = self._launching_timers
         keep_row = None if kept is None else kept.row.append
+        active: list[tuple[int, int]] = []  # end and position in `kept`, where arrows are needed
         ordered = self._ordered(slices, kept, progress, timeline.restart)
         for start, duration, timer, link, frame, about in ordered:
             if duration == MARK:
                 if marks:
                     self._put(self.arrows, link, base | timeline.here(start), key[0])
+                    if kept is not None:
+                        number = self._leave(link, start, kept, active, timeline)
+                        if inputs is not None:
+                            inputs.call(start, process, number)
                 continue
             end = start + duration
+            if marks and kept is not None:
+                active.append((end, len(kept.row)))
             if frame < 0 and modules is None:
                 code = place(start, end, timer)
             else:
@@ -280,6 +292,23 @@ class Host:
         self._kept.append(kept)
         timeline.finish()
         self.notes += overlaps(timeline)
+
+    def _leave(
+        self, arrow: int, moment: int, kept: HostSlices, active: list[tuple[int, int]],
+        timeline: Timeline,
+    ) -> int:  # fmt: skip
+        """Number the slice that an arrow leaves, so that its work finds when it was launched."""
+        while active and active[-1][0] <= moment:
+            active.pop()
+        if not active:
+            return _UNNUMBERED
+        at = active[-1][1]
+        number = kept.correlation[at]
+        if number == _UNNUMBERED:
+            is_call = timeline.timer(kept.row[at]) in self._api_timers
+            number = kept.correlation[at] = arrow if is_call else of_operator(arrow)
+        self.calls_of_arrows[arrow] = number
+        return number
 
     def _put(self, table: dict[int, int], id: int, code: int, pid: Hashable) -> None:
         """Note what has this id; nowhere if something of another process has it."""

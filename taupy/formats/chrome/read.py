@@ -344,7 +344,8 @@ class TraceReader:
             header.rank or 0,
             header.base_ns or 0,
             self._launching_timers(),
-            frozenset(at for at, timer in enumerate(self.timers) if GROUP in timer.groups),
+            self._timers_of(GROUP),
+            self._timers_of("CUDA_API"),
             self._backward_timers() if self._has_backward else {},
         )
         host = Host(self._threads, self.gpu, frames, context, progress, self._inputs)
@@ -383,6 +384,9 @@ class TraceReader:
         )
         gpu_idle.note(profile, host.slices, calls=self.gpu.calls)
         return profile
+
+    def _timers_of(self, group: str) -> frozenset[int]:
+        return frozenset(at for at, timer in enumerate(self.timers) if group in timer.groups)
 
     def _backward_timers(self) -> dict[int, int]:
         """Timers of modules' calls -> of their backward passes, which are added."""

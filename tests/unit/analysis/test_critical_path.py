@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import io
+import json
 import os
 import random
 from dataclasses import dataclass, field
@@ -14,8 +16,10 @@ import pytest
 
 from taupy.analysis.critical_path import Call, Pieces, Program, Work, critical_path
 from taupy.commands import main
+from taupy.formats.chrome import trace as chrome
 from taupy.model.gpu_path import KINDS, PARTS, Part, read, written
-from taupy.model.gpu_time import GpuTime, parsed
+from taupy.model.gpu_time import GpuTime, parsed, stored
+from taupy.model.progress import SILENT
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.writer import add_profile
 from tests.builders import gpu_profile
@@ -281,6 +285,59 @@ def test_an_external_id_that_repeats_the_correlation_is_no_operator(tmp_path):
     ]
     (time,) = gpu_times(made.written(tmp_path / "t.json", events)).values()
     assert [part.cause for part in time.idle] == ["launch not seen"] and not time.paths
+
+
+IDS = ("correlation", "External id")
+
+
+def without_ids(event: dict) -> dict:
+    """What an event would be if arrows alone joined calls and works."""
+    args = {name: of for name, of in event.get("args", {}).items() if name not in IDS}
+    return {**event, **({"args": args} if "args" in event else {})}
+
+
+def test_arrows_alone_tell_the_causes_the_path_and_the_sizes_of_inputs(tmp_path):
+    events = list(made.steps(4))
+    for n in range(4):  # the copies have no arrows
+        events.append(made.arrow("s", 9 * n + 8, n * 15_000 + 12_500, made.PID, made.PID))
+        events.append(made.arrow("f", 9 * n + 8, n * 15_000 + 13_000, 7, 0))
+    profiles = []
+    for name, of_file in ("ids.json", events), ("arrows.json", map(without_ids, events)):
+        profiles += chrome.read(made.written(tmp_path / name, of_file), SILENT)
+    by_id, by_arrow = (stored(profile.node_metadata)[0, 1] for profile in profiles)
+    assert by_id.paths and by_arrow == by_id
+    by_id, by_arrow = ([of.inputs for of in profile.threads] for profile in profiles)
+    assert any(by_id) and by_arrow == by_id
+
+
+def test_an_arrow_that_leaves_an_operator_stands_for_its_end(tmp_path):
+    """The trace has no calls of the API: the launch was at the latest 5 us before the work."""
+    events = [
+        made.slice_("cpu_op", "aten::mm", 10 * US, 40 * US),
+        made.arrow("s", 1, 12 * US, made.PID, made.PID),
+        made.kernel("gemm", 30 * US, 90 * US),
+        made.arrow("f", 1, 30 * US, 7, 0),
+        made.slice_("cpu_op", "aten::add", 95 * US, 99 * US),
+        made.arrow("s", 2, 95 * US, made.PID, made.PID),
+        made.kernel("add", 110 * US, 120 * US),
+        made.arrow("f", 2, 110 * US, 7, 0),
+    ]
+    (time,) = gpu_times(made.written(tmp_path / "t.json", events)).values()
+    assert {part.cause: part.ns for part in time.idle} == {
+        "nothing recorded on the host": 5 * US, "host": 4 * US, "launch latency": 11 * US
+    }  # fmt: skip
+    (path,) = time.paths
+    assert path.measured_ns == path.replayed_ns
+
+
+@pytest.mark.skipif(not SHARED.exists(), reason="TAUPY_SHARED_DATA has no traces")
+@pytest.mark.parametrize("file", ["qwen_h100", "qwen_mi300", "bert_h100"])
+def test_arrows_alone_tell_as_much_of_public_traces(tmp_path, file):
+    path = SHARED / f"{file}.json.gz"
+    trace = json.loads(gzip.decompress(path.read_bytes()))
+    trace["traceEvents"] = list(map(without_ids, trace["traceEvents"]))
+    (tmp_path / "arrows.json").write_text(json.dumps(trace))
+    assert gpu_times(tmp_path / "arrows.json") == gpu_times(path)
 
 
 @pytest.mark.skipif(not SHARED.exists(), reason="TAUPY_SHARED_DATA has no traces")
