@@ -14,11 +14,11 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
 from taupy.collectors import host
+from taupy.dataclass import dataclass, replace
 from taupy.errors import DatabaseError
 from taupy.instrument.boot import ELSEWHERE, SUBINTERPRETERS
 from taupy.instrument.runfolder import (

@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
+from taupy.dataclass import dataclass, field
 from taupy.model.metric import ROOT_TIMER
 from taupy.model.names import is_library
 from taupy.model.rows import TimerRow

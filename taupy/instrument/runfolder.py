@@ -365,18 +365,28 @@ def read_settings(folder: Folder) -> RunSettings:
     return settings_of(values.loads((folder / "run").read_record()))
 
 
+_HINTS: dict[str, Any] = {}
+
+
+def _hints() -> dict[str, Any]:
+    """The type of each setting: a storer reads settings twice."""
+    if not _HINTS:
+        from typing import Any, get_type_hints
+
+        _HINTS.update(get_type_hints(RunSettings, localns={"Any": Any}))
+    return _HINTS
+
+
 def settings_of(record: Any) -> RunSettings:
     """Check and return the settings in a record.
 
     Raises:
         Damaged: a setting is missing or has the wrong type, or the version is another.
     """
-    from typing import Any, get_type_hints
-
     from taupy.model.identifier import is_uuid
     from taupy.state.shape import fits
 
-    hints = get_type_hints(RunSettings, localns={"Any": Any})
+    hints = _hints()
     if not isinstance(record, dict) or record.get("version") != VERSION:
         raise values.Damaged("it is a run of another version of taupy")
     wrong = sorted(hints.keys() ^ record.keys()) or [

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
 from math import isnan
 
+from taupy.dataclass import dataclass, field
 from taupy.model.forest import outermost
 from taupy.model.profile import CallTree
 

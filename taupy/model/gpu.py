@@ -12,8 +12,9 @@ Work without a known launching call path is placed under the timer `NO_OWNER`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
+
+from taupy.dataclass import NamedTuple, dataclass, field
 
 NO_OWNER = "(launched from an unknown place)"
 """Name of the timer (group GPU_NO_OWNER) above GPU work whose launch was not seen."""

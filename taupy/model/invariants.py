@@ -9,11 +9,11 @@ a tree may hold a million rows and be a hundred thousand deep.
 from __future__ import annotations
 
 from array import array
-from dataclasses import replace
 from math import isnan
 from operator import le
 from typing import TYPE_CHECKING
 
+from taupy.dataclass import replace
 from taupy.model.profile import CallTree, Profile, ThreadProfile, Timer, UserEvent
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from taupy.dataclass import dataclass
 
 ROOT_TIMER = ".taupy application"
 """Name of the timer at the top of every thread (TAU's `.TAU application`)."""

@@ -11,9 +11,9 @@ from __future__ import annotations
 import math
 from array import array
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal
 
+from taupy.dataclass import NamedTuple, dataclass, field, replace
 from taupy.model.metric import ROOT_TIMER as ROOT_TIMER
 from taupy.model.metric import TIME as TIME
 from taupy.model.metric import Metric as Metric

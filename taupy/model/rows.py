@@ -7,7 +7,9 @@ frames. Values are in the metric's own unit (`time`: integer nanoseconds).
 from __future__ import annotations
 
 import signal
-from typing import NamedTuple, Protocol
+from typing import Protocol
+
+from taupy.dataclass import NamedTuple
 
 
 class TrialRow(NamedTuple):

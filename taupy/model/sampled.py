@@ -3,7 +3,9 @@
 `_native/memory.c` and `allocator.c` also define the names of the growth events.
 """
 
-from typing import NamedTuple
+from __future__ import annotations
+
+from taupy.dataclass import NamedTuple
 
 RESIDENT = "Resident Memory"
 GROWTH = "Resident Memory Growth"

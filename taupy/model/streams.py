@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
+from taupy.dataclass import NamedTuple, dataclass, field, replace
 from taupy.model.forest import inclusive, subroutines
 from taupy.model.profile import (
     ABSENT,

@@ -6,15 +6,15 @@ are processed row by row, without NumPy.
 
 from __future__ import annotations
 
+from _blake2 import blake2b
 from array import array
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
-from hashlib import blake2b
 from itertools import starmap
 from struct import iter_unpack
 from typing import TYPE_CHECKING, Any
 
+from taupy.dataclass import dataclass
 from taupy.model.profile import CallTree
 from taupy.profiledb.flat_rows import FlatRows
 from taupy.profiledb.identity import _POSITIVE

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
+from taupy.dataclass import dataclass
 from taupy.model.flat import FlatSums
 
 

@@ -9,9 +9,9 @@ import math
 import sqlite3
 from array import array
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from taupy.dataclass import dataclass, replace
 from taupy.model.flat import flat_sums
 from taupy.model.profile import CallTree, Thread, ThreadProfile, UserEvent
 from taupy.profiledb import bulk, columns

@@ -10,10 +10,10 @@ from __future__ import annotations
 import sqlite3
 from array import array
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from taupy.dataclass import dataclass
 from taupy.model.profile import CallTree, ThreadProfile
 from taupy.profiledb import bulk, columns
 from taupy.profiledb.prepared import (

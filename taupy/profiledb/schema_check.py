@@ -13,8 +13,8 @@ import sqlite3
 from _blake2 import blake2b
 from collections.abc import Iterator, Sequence
 from functools import cache
-from typing import NamedTuple
 
+from taupy.dataclass import NamedTuple
 from taupy.errors import DatabaseError
 from taupy.profiledb import migrations
 from taupy.state.sqlite import in_memory

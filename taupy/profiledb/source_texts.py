@@ -12,9 +12,9 @@ import sqlite3
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from hashlib import sha256
-from typing import Literal, NamedTuple
+from typing import Literal
 
+from taupy.dataclass import NamedTuple
 from taupy.model.profile import SourceFile
 from taupy.model.source_text import LARGEST, decoded, read
 from taupy.profiledb.database import ProfileDB
@@ -66,6 +66,8 @@ class Sources:
         return source.lines[number - 1].strip()
 
     def _source(self, file: SourceFile) -> Source | None:
+        from hashlib import sha256
+
         text, origin = _unpacked(self._packed[file.path]), "trial"
         now = read(file.path) if os.path.isabs(file.path) else None
         same = now is not None and sha256(now[0]).hexdigest() == file.sha256

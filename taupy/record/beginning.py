@@ -8,7 +8,6 @@ not exist.
 from __future__ import annotations
 
 import os
-import sysconfig
 from collections.abc import Sequence
 
 from taupy.instrument.runfolder import RunSettings
@@ -40,6 +39,8 @@ def _is_pythons(routine: Routine) -> bool:
     file = routine.file
     if file.startswith("<frozen"):
         return True
+    import sysconfig
+
     folders = (sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib"))
     inside = any(file.startswith(os.path.join(folder, "")) for folder in folders)
     return inside and not any(packages in file for packages in _PACKAGES)

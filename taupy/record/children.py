@@ -18,9 +18,9 @@ import os
 import re
 import shlex
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, replace
 from itertools import pairwise
 
+from taupy.dataclass import dataclass, replace
 from taupy.model import command_line
 from taupy.model.masking import UNMASKED, Masking
 from taupy.record.forks import Fork, take_forks

@@ -10,8 +10,8 @@ import os
 import time
 from collections import Counter
 from contextlib import suppress
-from dataclasses import dataclass, field
 
+from taupy.dataclass import dataclass, field
 from taupy.errors import FormatError
 from taupy.instrument.boot import ELSEWHERE, SUBINTERPRETERS
 from taupy.instrument.runfolder import (

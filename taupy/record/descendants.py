@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
 
+from taupy.dataclass import dataclass
 from taupy.model.processes import process_start
 from taupy.record.children import COMMAND_LENGTH, Notes, lost
 from taupy.state import heartbeat

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from os import waitstatus_to_exitcode
 from signal import SIGHUP, SIGINT, SIGTERM
 
+from taupy.dataclass import replace
 from taupy.instrument.runfolder import RunSettings, boot_id, process_start
 from taupy.model.rows import signal_name
 from taupy.record.part_data import Ending, Part, PartThread

@@ -15,8 +15,8 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
 
+from taupy.dataclass import dataclass
 from taupy.record.part_data import Part
 
 PREFIX = "taupy.fork."

@@ -11,10 +11,10 @@ from __future__ import annotations
 import os
 from array import array
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING
 
+from taupy.dataclass import dataclass, replace
 from taupy.instrument.rank_variables import NOTE
 from taupy.instrument.runfolder import RunSettings
 from taupy.model import job

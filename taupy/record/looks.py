@@ -6,9 +6,9 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from itertools import pairwise
 
+from taupy.dataclass import replace
 from taupy.model.profile import ABSENT, Profile, Samples, Statistics, UserEvent
 from taupy.model.sampled import CUDA_ALLOCATED, CUDA_RESERVED, KIB, PEAK, RESIDENT, STATES, on_gpu
 from taupy.record.part_data import Part

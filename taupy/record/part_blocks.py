@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import struct
 from collections import defaultdict
-from dataclasses import dataclass, field
 
+from taupy.dataclass import dataclass, field
 from taupy.record.part_data import Routine
 from taupy.state.container import Block, Container, Layout
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_right
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
+from taupy.dataclass import NamedTuple, dataclass, field
 from taupy.model.profile import LayerFacts, UserEvent
 
 if TYPE_CHECKING:

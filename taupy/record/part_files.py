@@ -14,9 +14,9 @@ import re
 import time
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from struct import Struct
 
+from taupy.dataclass import dataclass
 from taupy.errors import FormatError
 from taupy.instrument.runfolder import RunSettings, spill_prefix
 from taupy.state import container

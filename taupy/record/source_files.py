@@ -51,11 +51,18 @@ def read_sources(profile: Profile, settings: RunSettings, masking: Masking) -> l
 def _source(
     path: str, file: str, data: bytes, changed: bool, masking: Masking, kept: bool
 ) -> SourceFile:
-    from hashlib import sha256
-
     text, masked = masking.source(decoded(data))
-    digest = sha256(data).hexdigest()
+    digest = _sha256(data)
     return SourceFile(path, file, digest, masked, changed, text if kept else None)
+
+
+def _sha256(data: bytes) -> str:
+    """By the module below `hashlib`, which would load OpenSSL first."""
+    try:
+        below: Any = __import__("_sha2" if sys.version_info >= (3, 12) else "_sha256")
+    except ImportError:
+        import hashlib as below
+    return str(below.sha256(data).hexdigest())
 
 
 def _cell(path: str) -> tuple[bytes, float] | None:

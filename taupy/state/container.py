@@ -11,11 +11,10 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Mapping
-from dataclasses import dataclass
 from itertools import pairwise
 from struct import Struct
-from typing import NamedTuple
 
+from taupy.dataclass import NamedTuple, dataclass
 from taupy.errors import FormatError
 from taupy.state.limits import CHUNKS
 
@@ -168,7 +167,7 @@ def read(name: str, data: bytes, layout: Layout) -> Container | None:
     Raises:
         FormatError: the file is another one, of another version, or damaged.
     """
-    if data.count(0) == len(data):
+    if not any(data[:HEADER_BYTES]) and data.count(0) == len(data):
         return None
     head = header(name, data, layout)
     count = head.chunk_count

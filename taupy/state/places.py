@@ -38,12 +38,12 @@ def state_folders(database: str | None = None) -> Iterator[str]:
     home = os.environ.get("HOME")
     if home and os.path.isabs(home):
         yield os.path.join(home, ".local", "state", "taupy")
-    import tempfile
-
-    try:
-        yield os.path.join(tempfile.gettempdir(), f"taupy-{os.getuid()}")
-    except FileNotFoundError:
-        return  # there is no writable temporary folder
+    # As `tempfile.gettempdir`, which imports much and writes a file to find out.
+    chosen_ones = (os.environ.get(name) for name in ("TMPDIR", "TEMP", "TMP"))
+    for folder in (*chosen_ones, "/tmp", "/var/tmp", "/usr/tmp", os.curdir):
+        if folder and os.path.isdir(folder) and os.access(folder, os.W_OK | os.X_OK):
+            yield os.path.join(os.path.abspath(folder), f"taupy-{os.getuid()}")
+            return
 
 
 def usual_database() -> tuple[str, str]:
