@@ -81,7 +81,8 @@ def run(args: argparse.Namespace) -> int:
             "taupy serve needs Datasette, which is not installed: "
             "pip install 'taupy-profiler[serve]'"
         )
-    port = _free_port(args.port)
+    listening = _listening(args.port)
+    port = listening.getsockname()[1]
     token = secrets.token_urlsafe(24)
     address = f"http://{_HOST}:{port}/{token}/"
     say(
@@ -93,8 +94,8 @@ def run(args: argparse.Namespace) -> int:
     metadata = pages.metadata(name, title=title, columns=columns)
     # Uvicorn shuts down cleanly on SIGTERM, but not on SIGHUP.
     signal.signal(signal.SIGHUP, lambda number, frame: signal.raise_signal(signal.SIGTERM))
-    with _browser_page(address if args.open else None) as browser_page:
-        return _serve(_Site(path, name, metadata), port, token, browser_page)
+    with listening, _browser_page(address if args.open else None) as browser_page:
+        return _serve(_Site(path, name, metadata), listening, token, browser_page)
 
 
 class _Site(NamedTuple):
@@ -127,21 +128,24 @@ def _browser_page(address: str | None) -> Iterator[Path | None]:
         page.unlink(missing_ok=True)
 
 
-def _free_port(wanted: int) -> int:
-    """The port, if it is free; for 0, any free port."""
-    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((_HOST, wanted))
-        except OSError as problem:
-            raise TaupyError(
-                f"port {wanted} cannot be used ({problem.strerror}); choose another with --port N, "
-                "or --port 0"
-            ) from None
-        return int(probe.getsockname()[1])
+def _listening(port: int) -> socket.socket:
+    """A socket of the port, or for 0 of any free one. It takes connections from now on, so whoever
+    reads the address can use it: they are answered when Datasette has begun."""
+    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((_HOST, port))
+        listening.listen()
+    except OSError as problem:
+        listening.close()
+        raise TaupyError(
+            f"port {port} cannot be used ({problem.strerror}); choose another with --port N, "
+            "or --port 0"
+        ) from None
+    return listening
 
 
-def _serve(site: _Site, port: int, token: str, browser_page: Path | None) -> int:
+def _serve(site: _Site, listening: socket.socket, token: str, browser_page: Path | None) -> int:
     import asyncio
     import sqlite3
     import warnings
@@ -175,13 +179,12 @@ def _serve(site: _Site, port: int, token: str, browser_page: Path | None) -> int
         datasette.add_database(database, name=site.name)
         datasette._metadata_local = site.metadata
         await datasette.invoke_startup()
+        port = listening.getsockname()[1]
         hosts = frozenset((f"{_HOST}:{port}", f"localhost:{port}"))
         reports = Reports(datasette.app(), f"/{token}/", site.path)
         app = Guard(reports, token, hosts, entered)
         config = uvicorn.Config(
             app,
-            host=_HOST,
-            port=port,
             http=connections.Connection,
             backlog=connections.BACKLOG,
             log_level="error",  # what others send is no matter of the terminal
@@ -192,7 +195,7 @@ def _serve(site: _Site, port: int, token: str, browser_page: Path | None) -> int
             import webbrowser
 
             asyncio.get_running_loop().call_later(1.0, webbrowser.open, browser_page.as_uri())
-        await uvicorn.Server(config).serve()
+        await uvicorn.Server(config).serve(sockets=[listening])
 
     with (
         contextlib.suppress(KeyboardInterrupt),

@@ -77,6 +77,41 @@ def test_it_is_read_while_it_runs_and_stored_when_it_is_restarted_or_shut_down(
     assert_worked(runs, "1@mid")
 
 
+MEASURED = """%%taupy
+import pathlib, time
+def work(): pass
+for _ in range(3): work()
+pathlib.Path("waiting").touch()
+while True: time.sleep(0.01)
+"""
+
+
+@pytest.mark.slow
+def test_an_interrupt_in_a_measured_cell_keeps_its_profile(runs, native):
+    kernel, client = manager.start_new_kernel(
+        startup_timeout=240, kernel_name="python3", cwd=str(runs.folder), env=runs.environ()
+    )
+    shown = []
+    try:
+        client.execute("%load_ext taupy", reply=True, timeout=240)
+        client.execute(MEASURED)
+        while not (runs.folder / "waiting").exists():
+            time.sleep(0.05)
+        kernel.interrupt_kernel()
+        interrupted = client.get_shell_msg(timeout=240)
+        assert interrupted["content"]["ename"] == "KeyboardInterrupt"
+        client.execute_interactive(
+            "import taupy; taupy.last()", timeout=240, output_hook=shown.append
+        )
+    finally:
+        client.stop_channels()
+        kernel.shutdown_kernel()
+    (cell,) = (m["content"]["data"] for m in shown if m["msg_type"] == "execute_result")
+    assert "exit 1" in cell["text/html"] and ">cell " in cell["text/html"]
+    assert runs.sql("SELECT state, exit_code FROM trial") == [("complete", 1)]
+    assert_worked(runs, "1")
+
+
 def test_without_ipykernel_the_command_says_what_is_missing(monkeypatch, tmp_path, capsys):
     monkeypatch.setattr(sys, "prefix", str(tmp_path))
     monkeypatch.setattr("taupy.commands.setup.find_spec", lambda name: None)

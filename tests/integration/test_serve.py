@@ -56,19 +56,10 @@ def served(runs, name, *options):
             address = re.search(r"http://127\.0\.0\.1:\d+/[\w-]{30,}/", line)
             assert address, line + process.stderr.read()
             assert "Ctrl-C" in process.stderr.readline()
-            wait_for(address[0])
+            fetch(address[0])  # it is there when it is named
             yield process, address[0]
         finally:
             process.kill()
-
-
-def wait_for(address):
-    for _ in range(300):
-        try:
-            return fetch(address)
-        except urllib.error.URLError:
-            time.sleep(0.1)
-    raise AssertionError(f"nobody answers at {address}")
 
 
 def fetch(url, **headers):
