@@ -219,6 +219,8 @@ class Place:
         source: text of that line, or else of the routine's first.
         awaits: where coroutines were suspended while an event loop waits; the one to look at first
             is first, and its routine is `timer`.
+        entries: of an own routine, a routine of a library that runs below it -> the callee through
+            which it mostly does.
     """
 
     kind: Kind
@@ -232,6 +234,7 @@ class Place:
     hottest: HotLine | None = None
     source: str | None = None
     awaits: Sequence[Await] = ()
+    entries: Mapping[TimerRow, TimerRow] = field(default_factory=dict, compare=False)
 
     @property
     def callee(self) -> Part | None:
@@ -511,6 +514,7 @@ class _Tally:
         self.sums: dict[tuple[int, int], float] = defaultdict(float)
         self.calls: dict[tuple[int, int], float] = defaultdict(float)
         self.below: dict[tuple[int, int, int], float] = defaultdict(float)
+        through: dict[tuple[int, int, int, int], float] = defaultdict(float)
         self.below_calls: dict[tuple[int, int, int], float] = defaultdict(float)
         self.above: dict[tuple[int, int, int], float] = defaultdict(float)
         self.awaits: dict[tuple[int, int], float] = defaultdict(float)
@@ -531,6 +535,10 @@ class _Tally:
                 self.sums[group, mine] += time
                 if enters >= 0:
                     self.below[group, mine, enters] += time
+                    through[group, mine, step.code, enters] += time
+        self.entries: dict[tuple[int, int], dict[int, int]] = defaultdict(dict)
+        for (group, mine, code, enters), _ in sorted(through.items(), key=lambda item: item[1]):
+            self.entries[group, mine][code] = enters  # the one with most time comes last
 
     # --- places --------------------------------------------------------------
 
@@ -616,6 +624,7 @@ class _Tally:
             self._callees(group, owner, callees),
             self._loop(group, owner, callers.get(key)),
             min(slept, ns) if looks >= _LOOKS and slept >= _MOSTLY * ns else 0.0,
+            entries={timers[code]: timers[at] for code, at in self.entries.get(key, {}).items()},
         )
 
     def _callees(

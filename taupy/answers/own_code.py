@@ -18,7 +18,7 @@ from taupy.answers.lines import Lines
 from taupy.answers.places import OWN_EXIT, GroupPlaces, called, short
 from taupy.model.question import Condition, Question
 from taupy.model.rows import TimerRow
-from taupy.model.thread_groups import MAIN, groups_of
+from taupy.model.thread_groups import MAIN, Group, groups_of
 from taupy.profiledb import query
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.source_texts import Source, Sources, sources_of
@@ -236,7 +236,17 @@ def _lines(
     """The lines that are exact or were seen often enough, the dearest of each group first."""
     lines = Lines.of_trial(db, trial, query.node_facts(db, trial))
     titles = {group.group: group.title for group in groups}
+    entries = {
+        (group.group, place.timer): place.entries
+        for group in groups
+        for place in group.places
+        if place.kind == "own" and place.timer is not None
+    }
     for group, rows in lines.by_group.items():
+
+        def kind_in(row: LineRow, group: Group = group) -> Kind:
+            return _kind_of_row(row, entries.get((group, row.timer), {}))
+
         for (_, number), line in estimates(rows, place_of).items():
             if line.is_shown:
                 timer = line.rows[0].timer
@@ -248,17 +258,20 @@ def _lines(
                     line.time_ns,
                     line.error_ns,
                     line.looks,
-                    {kind: ns for kind, ns, _ in line.parts(_kind_of_row)},
+                    {kind: ns for kind, ns, _ in line.parts(kind_in)},
                     lines.calls(line) if with_text else None,
                     line.count,
                     line.inclusive_ns,
                 )
 
 
-def _kind_of_row(row: LineRow) -> Kind:
+def _kind_of_row(row: LineRow, entries: Mapping[TimerRow, TimerRow]) -> Kind:
+    """What the time of a line is spent in: of a library's routine, what it is called for."""
     if row.line.state in ("lock", "wait"):
         return "wait"
-    return "own" if row.callee is None else kind_of(row.callee)
+    if row.callee is None:
+        return "own"
+    return kind_of(entries.get(row.callee, row.callee))
 
 
 def by_kind(place: Place, waiting: Place | None = None) -> dict[Kind, float]:

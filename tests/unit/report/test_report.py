@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 
 from taupy.analysis.findings.limits import MOST_FINDINGS
+from taupy.answers.own_code import own_code
 from taupy.commands import main
 from taupy.model.profile import LineTime, SourceFile, Timer
 from taupy.model.thread_groups import MAIN
@@ -266,6 +267,23 @@ def test_a_place_is_the_same_line_on_screen_page_and_in_json(tmp_path):
         cell_of = cell.fragment(measured).partition(f">{at}<")[2]
         assert f"<code>{text}</code>" in cell_of.partition("</tr>")[0]
     assert "thread.join" not in json.dumps(without.overview)
+
+
+def test_a_line_has_the_kind_of_what_it_calls_and_not_of_what_runs_in_there(tmp_path):
+    torch = "site-packages/torch/"
+    engine = call(Timer("_engine_run_backward", f"{torch}autograd/graph.py", 8), 5, 80_000_000)
+    backward = Timer("Tensor.backward", f"{torch}_tensor.py", 5, groups=("PHASE_BACKWARD",))
+    train = call(Timer("train", "train.py", 3), 1, 9_000_000, [call(backward, 5, 1, [engine])])
+    profile = profile_of(host(train, name="MainThread"))
+    at = [timer.name for timer in profile.timers]
+    within = at.index("_engine_run_backward")
+    profile.threads[0].lines = [
+        LineTime(at.index("train"), within, 4, 4, 4, 19, "cpu", 80, 80_000_000, 80, 80.0)
+    ]
+    with ProfileDB.open(_stored(tmp_path, profile)) as db:
+        measured = report(db, db.latest())
+        (line,) = own_code(db, measured.trial.id, measured.places).lines
+    assert line.by_kind == {"backward": 80_000_000}
 
 
 def test_details_leave_the_screen_before_places_and_findings_do(tmp_path):
