@@ -1,10 +1,10 @@
 """Find the Python in a process that taupy did not start, and read its threads from outside.
 
 Nothing is stopped, written or called there. Symbols of its executable, or of its libpython, say
-where the interpreter is; where the fields of its structures lie is known from this very Python,
-against whose headers our core was compiled. So both must be of one version (3.12 reads 3.12). What
-is read is not trusted: a bad address ends a look, and if the first looks make no sense, the process
-is refused.
+where the interpreter is. Where the fields of its structures lie is known from this very Python,
+against whose headers our core was compiled, if both are of one version (3.12 reads 3.12), and is
+told by a Python from 3.13 on (`debug_offsets.py`). What is read is not trusted: a bad address ends
+a look, and if the first looks make no sense, the process is refused.
 """
 
 from __future__ import annotations
@@ -19,11 +19,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from taupy.errors import TaupyError
 from taupy.model.processes import contents, process_start
+from taupy.watch.debug_offsets import KNOWN, offsets
 from taupy.watch.lines import activity
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
+
+    from taupy.watch.debug_offsets import Offsets
 
 _RUNTIME, _CODE_TYPE, _VERSION = b"_PyRuntime", b"PyCode_Type", b"Py_Version"
 _WORD = Struct("<Q")
@@ -74,13 +77,20 @@ class Interpreter:
             self._memory = os.open(f"/proc/{pid}/mem", os.O_RDONLY | os.O_CLOEXEC)
             symbols, path = _symbols(pid)
             numbers = [number for (number,) in _WORD.iter_unpack(layout)]
-            self._is_readable(symbols, numbers[_VERSION_AT], path)
+            theirs = self._version(symbols, path)
             runtime = symbols[_RUNTIME]
-            self._interpreter = self._word(runtime + main)
-            self._first = self._interpreter + first
-            gil = runtime + gil_in_runtime
-            if gil_in_interpreter:
-                gil = self._word(self._interpreter + gil_in_interpreter)
+            if theirs >> 16 == numbers[_VERSION_AT] >> 16:
+                self._interpreter = self._word(runtime + main)
+                self._first = self._interpreter + first
+                gil = runtime + gil_in_runtime
+                if gil_in_interpreter:
+                    gil = self._word(self._interpreter + gil_in_interpreter)
+            else:
+                told = self._told(runtime, theirs)
+                self._interpreter, self._next, gil = told.interpreter, told.next, told.gil
+                self._first = self._interpreter + told.threads
+                for at, offset in told.layout.items():
+                    numbers[at] = offset
         except PermissionError as problem:
             raise Unreadable(_forbidden(pid)) from problem
         except OSError as problem:
@@ -91,19 +101,26 @@ class Interpreter:
         self.gil = range(gil, gil + numbers[_GIL_SIZE_AT])
         self.codes: dict[int, tuple[int, object, tuple[str, str, int, int, bytes]]] = {}
 
-    def _is_readable(self, symbols: dict[bytes, int], ours: int, path: str) -> None:
+    def _version(self, symbols: dict[bytes, int], path: str) -> int:
+        """The hexadecimal version of its Python; 0: one before 3.11."""
         if not symbols.keys() >= {_RUNTIME, _CODE_TYPE}:
             name = path or contents(f"/proc/{self.pid}/comm").decode("utf-8", "replace").strip()
             raise Unreadable(f"process {self.pid} ({name}) is no Python that can be read")
-        theirs = self._word(symbols[_VERSION]) & 0xFFFFFFFF if _VERSION in symbols else 0
-        if theirs >> 16 != ours >> 16:
-            is_known = theirs >> 24 == 3
-            version = f"Python 3.{theirs >> 16 & 255}" if is_known else "a Python before 3.11"
-            advice = f": use the taupy of {version.lower()}" if is_known else ""
-            raise Unreadable(
-                f"process {self.pid} runs {version}, and this taupy, of Python "
-                f"3.{sys.version_info.minor}, can read only processes of that version{advice}"
-            )
+        return self._word(symbols[_VERSION]) & 0xFFFFFFFF if _VERSION in symbols else 0
+
+    def _told(self, runtime: int, theirs: int) -> Offsets:
+        """Where a Python of another version says that it has its fields."""
+        minor = theirs >> 16 & 255 if theirs >> 24 == 3 else 0
+        told = offsets(runtime, minor, self._bytes, self._word)
+        if told is not None and told.interpreter:
+            return told
+        version = f"Python 3.{minor}" if minor else "a Python before 3.11"
+        advice = f": use the taupy of {version.lower()}" if minor else ""
+        others = f", and of 3.{KNOWN[0]} to 3.{KNOWN[-1]}" if minor not in KNOWN else ""
+        raise Unreadable(
+            f"process {self.pid} runs {version}, and this taupy, of Python "
+            f"3.{sys.version_info.minor}, can read only processes of that version{others}{advice}"
+        )
 
     def close(self) -> None:
         os.close(self._memory)
@@ -112,12 +129,17 @@ class Interpreter:
         """Whether the process is still the same."""
         return process_start(self.pid) == self.start
 
-    def _word(self, address: int) -> int:
+    def _bytes(self, address: int, size: int) -> bytes:
         try:
-            (word,) = _WORD.unpack(os.pread(self._memory, 8, address))
-        except (error, OverflowError, ValueError):
-            raise OSError(14, "it has no such address") from None
-        return int(word)
+            data = os.pread(self._memory, size, address)
+        except (OverflowError, ValueError):
+            data = b""
+        if len(data) < size:
+            raise OSError(14, "it has no such address")
+        return data
+
+    def _word(self, address: int) -> int:
+        return int.from_bytes(self._bytes(address, 8), "little")
 
     def threads(self) -> Iterator[ForeignThread]:
         """Its threads with Python, as they are now."""
