@@ -37,6 +37,42 @@ def append(records):
             os.fsync(file.fileno())
 append([f"entry {n}\\n" for n in range(600)])
 """
+UPPER = """\
+import sqlite3
+db = sqlite3.connect(":memory:")
+db.execute("CREATE TABLE person (email TEXT, city TEXT)")
+db.execute("CREATE INDEX emails ON person(email)")
+db.executemany("INSERT INTO person VALUES (?, ?)", ((f"u{n}@x.org", f"c{n}") for n in range(9000)))
+def city_of(email):
+    sql = "SELECT city FROM person WHERE lower(email) = ?"
+    return db.execute(sql, (email,)).fetchone()[0]
+print(sum(len(city_of(f"u{n * 7}@x.org")) for n in range(1200)))
+"""
+LOOKED = """\
+import threading
+from collections import deque
+jobs, results = deque(), deque()
+def work():
+    while True:
+        try:
+            job = jobs.popleft()
+        except IndexError:
+            continue
+        if job is None:
+            return
+        results.append(sum(range(job)))
+threads = [threading.Thread(target=work) for _ in range(3)]
+for thread in threads:
+    thread.start()
+for n in range(300):
+    text = ",".join(str(k * n) for k in range(8000))
+    jobs.append(len(text) % 1000)
+for thread in threads:
+    jobs.append(None)
+for thread in threads:
+    thread.join()
+print(sum(results))
+"""
 LOCK_HELD = """\
 import asyncio
 class Prices:
@@ -380,6 +416,15 @@ def rate(currency):
         cart.prices[n] = price
     return found
 '''}),
+    "upper": (f"{SEARCH}: no index", 8, UPPER, {
+        "CREATE INDEX emails ON person(email)": "CREATE INDEX emails ON person(lower(email))",
+        "range(1200)": "range(1280)"}),
+    "looked": (POLLING, 7, LOOKED, {
+        "        try:\n            job = jobs.popleft()\n        except IndexError:\n"
+        "            continue\n": "        job = jobs.get()\n",
+        "from collections import deque\njobs, results = deque(), deque()":
+        "import queue\njobs, results = queue.Queue(), []", "jobs.append": "jobs.put",
+        "range(300)": "range(600)"}),
     "lock_held": (f"{LOOP_OF_EVENTS}: lock held", 7, LOCK_HELD, {
         "        async with self.lock:\n            if key not in self.kept:\n"
         "                self.kept[key] = await self.ask(key)\n            return self.kept[key]\n":

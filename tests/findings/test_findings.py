@@ -298,15 +298,19 @@ def test_a_worker_that_sleeps_between_batches_still_waited_for_a_processor(
     assert ("data wait" in kinds) == is_found
 
 
-def _shared(slow_states: dict[str, int], cpu_ms: int, number: int) -> Profile:
-    """Two threads of 400 and 1000 ms that do the same, and the main thread that waits for them."""
+def _shared(slow_states: dict[str, int], cpu_ms: int, number: int, takes: int = 0) -> Profile:
+    """Two threads of 400 and 1000 ms that do the same, and the main thread that waits for them.
+    Each takes so many pieces of its work from a queue."""
+    queue = [call(Timer("Queue.get", "queue.py"), takes, 0)] if takes else []
     join = call(Timer("Thread.join", "threading.py"), 2, 1000 * MS)
     work = Timer("count", "a.py", 3)
 
     def thread(index: int, ms: int, cpu: int, states: dict[str, int]):
         seen = [event("Thread CPU Time", [cpu * MS], "ns")]
         seen += [event(name, [took * MS], "ns") for name, took in states.items()]
-        return host(call("thread", 1, 0, [call(work, 1, ms * MS)]), thread=index, events=seen)
+        return host(
+            call("thread", 1, 0, [call(work, 1, ms * MS, queue)]), thread=index, events=seen
+        )
 
     return profile_of(
         host(call("main", 1, 0, [call(Timer("go", "a.py", 9), 1, 0, [join])])),
@@ -338,6 +342,13 @@ def test_workers_that_are_even_on_the_clock_are_not_uneven_by_samples_of_their_w
         duration_ns=1000 * MS, metadata={"CPU Cores": "2"},
     )  # fmt: skip
     assert _sentences(_stored(tmp_path, made)) == []
+
+
+@pytest.mark.parametrize("takes, is_uneven", [(2, True), (50, False)])
+def test_workers_that_take_many_pieces_from_a_queue_are_not_uneven(takes, is_uneven, tmp_path):
+    """The one that was free took the next piece, so that there is nothing to divide better."""
+    report = _stored(tmp_path, _shared({STATES[0]: 1000}, 990, 1, takes))
+    assert ("imbalance" in [one.kind for one in report.judgement.findings]) == is_uneven
 
 
 def test_little_that_one_worker_does_is_not_uneven(tmp_path):

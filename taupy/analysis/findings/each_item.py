@@ -10,7 +10,6 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from taupy.analysis.findings import hot_lines, source
 from taupy.analysis.findings.calls import Sum
@@ -19,8 +18,12 @@ from taupy.analysis.findings.source import called, names
 from taupy.analysis.findings.trial import Trial
 from taupy.analysis.findings.workers import workers
 from taupy.analysis.known_routines import Matches, among
+from taupy.model.finding import Finding
+from taupy.model.question import Value
 from taupy.model.rows import TimerRow
 from taupy.units import count, duration, percent
+
+ONE_BY_ONE = "one by one"
 
 LEAST_LINE = 0.3
 """Minimum share of the time outside imports in such a line."""
@@ -40,18 +43,16 @@ LEAST_JOBS, LONGEST_JOB_NS = 500, 100_000
 """Minimum jobs, and their longest mean time: to hand over a job takes some 0.1 ms."""
 
 
-class Each(NamedTuple):
-    """Something that is done for each item."""
-
-    what: str
-    timer: TimerRow | None
-    sentence: str
-    ns: float
-    attempt: str
-    refuted_by: str
+def one_by_one(
+    trial: Trial, what: str, timer: TimerRow | None, sentence: str, ns: float, attempt: str,
+    refuted_by: str,
+) -> Finding:  # fmt: skip
+    values: tuple[Value, ...] = ("inclusive", "calls")
+    kind = f"{ONE_BY_ONE}: {what}"
+    return trial.finding(kind, timer, sentence, ns, attempt, refuted_by, values=values)
 
 
-def each_item(trial: Trial) -> Iterator[Each]:
+def each_item(trial: Trial) -> Iterator[Finding]:
     for hot in hot_lines.hot_lines(trial, LEAST_RAISED):
         tree = hot_lines.tree(trial, hot.timer)
         if tree is None:
@@ -98,7 +99,7 @@ def _executed(node: ast.AST) -> Iterator[str]:
                 yield first.value
 
 
-def _query(trial: Trial, hot: Hot, tree: Tree, statement: ast.stmt) -> Each | None:
+def _query(trial: Trial, hot: Hot, tree: Tree, statement: ast.stmt) -> Finding | None:
     """A query for each row of another query."""
     queries = [text for text in _executed(statement) if _SELECTING.match(text)]
     if not queries or isinstance(statement, ast.For):
@@ -113,8 +114,8 @@ def _query(trial: Trial, hot: Hot, tree: Tree, statement: ast.stmt) -> Each | No
         loop = tree.function(statement)
     if any(_WRITING.match(text) for text in _executed(loop)):
         return None  # the next may need what was written
-    return Each(
-        "a query per row", hot.timer,
+    return one_by_one(
+        trial, "a query per row", hot.timer,
         f"{hot.place} asks the database again for each row of another query (N+1 queries)"
         f"{often}: {share(trial, hot.ns)}", hot.ns,
         "ask once for all rows: a JOIN, or one query into a dict",
@@ -171,7 +172,7 @@ def _called_for_rows(trial: Trial, hot: Hot) -> bool:
     return False
 
 
-def _stored_alone(trial: Trial, hot: Hot, tree: Tree, statement: ast.stmt) -> Each | None:
+def _stored_alone(trial: Trial, hot: Hot, tree: Tree, statement: ast.stmt) -> Finding | None:
     """A row that is a transaction of its own, so that the statement waits for the disk."""
     waited = sum(hot.by_state.get(state, 0) for state in ("disk", "wait"))
     if (
@@ -182,8 +183,8 @@ def _stored_alone(trial: Trial, hot: Hot, tree: Tree, statement: ast.stmt) -> Ea
                if isinstance(part, ast.Call))
     ):  # fmt: skip
         return None
-    return Each(
-        "stored one by one", hot.timer,
+    return one_by_one(
+        trial, "stored one by one", hot.timer,
         f"{hot.place} waits for the disk with each row, a transaction of its own (autocommit): "
         f"{share(trial, hot.ns)}", hot.ns,
         "commit many rows at a time: one transaction around the loop",
@@ -202,7 +203,7 @@ def _commits_itself(tree: Tree) -> bool:
     )  # fmt: skip
 
 
-def _stored(trial: Trial, hot: Hot, tree: Tree, statement: ast.stmt) -> Each | None:
+def _stored(trial: Trial, hot: Hot, tree: Tree, statement: ast.stmt) -> Finding | None:
     """A record of a file, or a row of a database, that the disk has to store before the next."""
     call = next(
         (part for part in ast.walk(statement)
@@ -225,8 +226,8 @@ def _stored(trial: Trial, hot: Hot, tree: Tree, statement: ast.stmt) -> Each | N
     inside = [part for part in tree.above(statement) if isinstance(part, ast.If)]
     if any(part is not between and part in ast.walk(repeats) for part in inside):
         return None  # not for each
-    return Each(
-        "stored one by one", hot.timer,
+    return one_by_one(
+        trial, "stored one by one", hot.timer,
         f"{hot.place} waits for the disk after each record, by {short(call.func)}() in each "
         f"iteration: {share(trial, hot.ns)}", hot.ns,
         "commit many rows at a time: one transaction around the loop" if called(call) == "commit"
@@ -235,7 +236,7 @@ def _stored(trial: Trial, hot: Hot, tree: Tree, statement: ast.stmt) -> Each | N
     )  # fmt: skip
 
 
-def _written(trial: Trial, hot: Hot, tree: Tree, statement: ast.stmt) -> Each | None:
+def _written(trial: Trial, hot: Hot, tree: Tree, statement: ast.stmt) -> Finding | None:
     """A few bytes that are handed to the kernel before the next are made."""
     repeats = tree.repeats(statement)
     if not isinstance(repeats, ast.For | ast.While):
@@ -250,8 +251,8 @@ def _written(trial: Trial, hot: Hot, tree: Tree, statement: ast.stmt) -> Each | 
             for word in part.keywords
         )
         if flushes or name(part.func) == "os.write":
-            return Each(
-                "written one by one", hot.timer,
+            return one_by_one(
+                trial, "written one by one", hot.timer,
                 f"{hot.place} hands each piece to the kernel by itself, without a buffer "
                 f"(`{short(part)}`, a system call each): {share(trial, hot.ns)}", hot.ns,
                 "let the file's buffer collect them: open(...).write() without flush",
@@ -263,7 +264,7 @@ def _written(trial: Trial, hot: Hot, tree: Tree, statement: ast.stmt) -> Each | 
 # --- exceptions ------------------------------------------------------------------
 
 
-def _raised(trial: Trial, hot: Hot, tree: Tree, statement: ast.stmt) -> Each | None:
+def _raised(trial: Trial, hot: Hot, tree: Tree, statement: ast.stmt) -> Finding | None:
     """An exception that says of each item what a value could say."""
     if not isinstance(statement, ast.Raise) or statement.exc is None:
         return None
@@ -271,8 +272,8 @@ def _raised(trial: Trial, hot: Hot, tree: Tree, statement: ast.stmt) -> Each | N
     if tree.repeats(statement) is None and entries < LEAST_CELLS:
         return None
     built = statement.exc.func if isinstance(statement.exc, ast.Call) else statement.exc
-    return Each(
-        "an exception per item", hot.timer,
+    return one_by_one(
+        trial, "an exception per item", hot.timer,
         f"{hot.place} raises {short(built)}, which is caught, again and again (exceptions as "
         f"control flow): {share(trial, hot.ns)} in {count(entries)} calls", hot.ns,
         "return a value that says so, such as None, or ask first",
@@ -297,11 +298,11 @@ _reads_cell = among(
 )  # fmt: skip
 
 
-def _cells(trial: Trial) -> Iterator[Each]:
+def _cells(trial: Trial) -> Iterator[Finding]:
     """Single cells of a data frame, in a loop."""
     for timer, sums in _many(trial, _reads_cell):
-        yield Each(
-            "a cell at a time", timer,
+        yield one_by_one(
+            trial, "a cell at a time", timer,
             f"{hot_lines.hottest(trial, timer)} reads or sets {count(sums.calls)} cells of a data "
             f"frame one by one (.loc, .iloc, .at), {duration(sums.ns / sums.calls)} each: "
             f"{duration(sums.ns)}, {percent(100 * sums.ns / trial.wall_ns)} % of the run", sums.ns,
@@ -316,11 +317,11 @@ def _cells(trial: Trial) -> Iterator[Each]:
 _asks_manager = among(("multiprocessing/managers.py:BaseProxy._callmethod",))
 
 
-def _proxies(trial: Trial) -> Iterator[Each]:
+def _proxies(trial: Trial) -> Iterator[Finding]:
     """Objects of a manager, each use of which is a message to its process and an answer."""
     for timer, sums in _many(trial, _asks_manager):
-        yield Each(
-            "a message per use", timer,
+        yield one_by_one(
+            trial, "a message per use", timer,
             f"{hot_lines.hottest(trial, timer)} uses an object of a multiprocessing.Manager "
             f"{count(sums.calls)} times, each of which is a message to another process and its "
             f"answer (a proxy), {duration(sums.ns / sums.calls)}: {duration(sums.ns)}, "
@@ -342,7 +343,7 @@ _SENDING = {"apply", "apply_async", "map", "imap", "imap_unordered", "starmap", 
 _loops = among(("concurrent/futures/process.py:_process_worker", "multiprocessing/pool.py:worker"))
 
 
-def _jobs(trial: Trial) -> Iterator[Each]:
+def _jobs(trial: Trial) -> Iterator[Finding]:
     """Jobs of a pool of processes that take less than to hand them over."""
     calls = trial.calls
     main = min(calls.threads, default=None)
@@ -375,8 +376,8 @@ def _jobs(trial: Trial) -> Iterator[Each]:
             or not sent
         ):
             continue
-        yield Each(
-            "a job per item", sent[0][0],
+        yield one_by_one(
+            trial, "a job per item", sent[0][0],
             f"{hot_lines.line_of_call(trial, sent[0][0], _SENDING)} hands {count(sums.calls)} tiny "
             f"tasks to other processes, each of which works {duration(sums.ns / sums.calls)} in "
             f"{timer.short_name}: to pickle and send them takes longer", lost,

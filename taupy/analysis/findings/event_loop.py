@@ -23,10 +23,9 @@ from taupy.analysis.findings.hot_lines import (
     short,
     tree,
 )
-from taupy.analysis.findings.trial import HOST, Trial
+from taupy.analysis.findings.trial import Trial
 from taupy.analysis.known_routines import among, is_wait
 from taupy.model.finding import Finding
-from taupy.model.question import Condition
 from taupy.model.rows import ThreadRow, TimerRow
 from taupy.units import count, duration, percent
 
@@ -140,20 +139,18 @@ def _blocked(trial: Trial, tasks: dict[ThreadRow, int]) -> Iterator[Finding]:
         if ns < LEAST * trial.worked_ns or inside < 0.9 * whole or not _comes_again(trial, hot):
             continue
         coroutine = max((timer for timer in above if timer), key=lambda timer: above.count(timer))
-        yield Finding(
+        yield trial.finding(
             f"{KIND}: blocked",
+            hot.timer,
             f"the event loop stands still while {hot.place} waits{_in_what(trial, hot)}"
             f"{_from(trial, coroutine, hot.timer)}: {share(trial, ns)}, in which none of "
             f"{count(tasks[hot.thread])} tasks goes on",
-            saved_ns=ns,
-            wall_ns=trial.wall_ns,
-            evidence=(trial.evidence(("thread", "timer"),
-                            (Condition("timer", (hot.timer.timer,)), HOST)),),
-            confidence="high",
-            attempt="run what blocks in a thread: await asyncio.to_thread(...), or use an "
+            ns,
+            "run what blocks in a thread: await asyncio.to_thread(...), or use an "
             "asynchronous library for it",
-            refuted_by="the tasks need each other's results in this order",
-        )  # fmt: skip
+            "the tasks need each other's results in this order",
+            "high",
+        )
 
 
 def _comes_again(trial: Trial, hot: Hot) -> bool:
@@ -242,24 +239,22 @@ def _computing(trial: Trial, tasks: dict[ThreadRow, int]) -> Iterator[Finding]:
                 if step.timer == step.coroutine
                 else hottest(trial, step.timer)
             )
-            yield Finding(
+            yield trial.finding(
                 f"{KIND}: blocked",
+                step.timer,
                 f"the event loop stands still while {what} computes{called}: "
                 f"{duration(each_ns)} of CPU time each, {count(step.calls)} times, "
                 f"{percent(100 * step.ns / trial.wall_ns)} % of the run, in which none of "
                 f"{count(started)} tasks goes on",
-                saved_ns=step.ns,
-                wall_ns=trial.wall_ns,
-                evidence=(trial.evidence(("thread", "timer"),
-                                (Condition("timer", (step.timer.timer,)), HOST),
-                                ("inclusive", "calls")),),
-                confidence="medium",
-                attempt="run what computes in a thread: await asyncio.to_thread(...); it works "
-                "without the GIL" if frees else
-                "run what computes in another process: await loop.run_in_executor("
+                step.ns,
+                "run what computes in a thread: await asyncio.to_thread(...); it works "
+                "without the GIL"
+                if frees
+                else "run what computes in another process: await loop.run_in_executor("
                 "ProcessPoolExecutor(), ...)",
-                refuted_by="all tasks need these results before they can go on",
-            )  # fmt: skip
+                "all tasks need these results before they can go on",
+                values=("inclusive", "calls"),
+            )
 
 
 def _routines(trial: Trial, thread: ThreadRow) -> Iterator[_Step]:
@@ -386,20 +381,17 @@ def _in_turn(trial: Trial) -> Iterator[Finding]:
             if number < LEAST_AWAITS or any(map(_is_beside, below)) or has_order(below):
                 continue  # others are at work meanwhile, or wait for it; or one has to wait
             share_of_run = percent(100 * waited.ns / trial.wall_ns)
-            yield Finding(
+            yield trial.finding(
                 f"{KIND}: one after another",
+                timer,
                 f"{timer.short_name} ({timer.file}:{await_.lineno}) awaits {callee} "
                 f"{count(number)} times, one after another, while the event loop waits for "
                 f"{duration(waited.ns)}, {share_of_run} % of the run",
-                saved_ns=waited.ns,
-                wall_ns=trial.wall_ns,
-                evidence=(trial.evidence(("thread", "timer"),
-                                (Condition("timer", (timer.timer,)), HOST)),),
-                confidence="medium",
-                attempt="start them together: await asyncio.gather(...), with a Semaphore if there "
+                waited.ns,
+                "start them together: await asyncio.gather(...), with a Semaphore if there "
                 "may not be too many at a time",
-                refuted_by="each needs what the one before it has done",
-            )  # fmt: skip
+                "each needs what the one before it has done",
+            )
 
 
 def _awaits(function: source.Function) -> Iterator[tuple[ast.Await, str]]:

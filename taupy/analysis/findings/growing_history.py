@@ -8,9 +8,8 @@ from collections.abc import Iterator
 from taupy.analysis.findings import hot_lines, source
 from taupy.analysis.findings.hot_lines import hottest
 from taupy.analysis.findings.source import Function
-from taupy.analysis.findings.trial import HOST, Trial
+from taupy.analysis.findings.trial import Trial
 from taupy.model.finding import Finding
-from taupy.model.question import Condition
 from taupy.model.rows import TimerRow
 from taupy.units import count, duration, percent
 
@@ -66,25 +65,21 @@ def _processed(trial: Trial) -> Iterator[tuple[TimerRow, Finding]]:
         kept = _kept(trial, timer, function) if function else None
         if function is None or kept is None:
             continue
-        yield timer, Finding(
-            KIND,
-            f"{hottest(trial, timer)} processes all of {kept}, which grows with each of "
-            f"{count(longest.calls)} calls: {duration(longest.ns)}, "
-            f"{percent(100 * longest.ns / trial.wall_ns)} % of the run, and the share grows "
-            "(quadratic)",
-            saved_ns=longest.ns,
-            wall_ns=trial.wall_ns,
-            evidence=(
-                trial.evidence(
-                    ("thread", "timer"),
-                    (Condition("timer", (timer.timer,)), HOST),
-                    ("inclusive", "calls"),
-                ),
+        yield (
+            timer,
+            trial.finding(
+                KIND,
+                timer,
+                f"{hottest(trial, timer)} processes all of {kept}, which grows with each of "
+                f"{count(longest.calls)} calls: {duration(longest.ns)}, "
+                f"{percent(100 * longest.ns / trial.wall_ns)} % of the run, and the share grows "
+                "(quadratic)",
+                longest.ns,
+                _attempt(trial, timer, function, kept),
+                "what is kept stays small",
+                values=("inclusive", "calls"),
             ),
-            confidence="medium",
-            attempt=_attempt(trial, timer, function, kept),
-            refuted_by="what is kept stays small",
-        )  # fmt: skip
+        )
 
 
 def _copied(trial: Trial) -> Iterator[tuple[TimerRow, Finding]]:
@@ -111,36 +106,33 @@ def _copied(trial: Trial) -> Iterator[tuple[TimerRow, Finding]]:
         if sums[statement] * hot.sure_ns / hot.ns < LEAST_LINE * trial.worked_ns:
             continue
         text = kept.startswith("self.")
-        yield hot.timer, Finding(
-            KIND,
-            f"{hot.place} copies all of {kept} each time that it adds to it, and each copy is "
-            f"longer than the one before (quadratic): {hot_lines.share(trial, sums[statement])}",
-            saved_ns=sums[statement],
-            wall_ns=trial.wall_ns,
-            evidence=(
-                trial.evidence(("thread", "timer"), (Condition("timer", (hot.timer.timer,)), HOST)),
+        yield (
+            hot.timer,
+            trial.finding(
+                KIND,
+                hot.timer,
+                f"{hot.place} copies all of {kept} each time that it adds to it, and each copy is "
+                "longer than the one before (quadratic): "
+                f"{hot_lines.share(trial, sums[statement])}",
+                sums[statement],
+                "collect the pieces in a list, and join them once"
+                if text or _is_joined(statement)
+                else f"add to it in place: {kept}.append(...), or {kept}.extend(...)",
+                "what is kept stays small",
             ),
-            confidence="medium",
-            attempt="collect the pieces in a list, and join them once"
-            if text or _is_joined(statement) else
-            f"add to it in place: {kept}.append(...), or {kept}.extend(...)",
-            refuted_by="what is kept stays small",
-        )  # fmt: skip
+        )
 
 
 def _of_sum(trial: Trial, hot: hot_lines.Hot, added: hot_lines.Part) -> Finding:
-    return Finding(
+    return trial.finding(
         KIND,
+        hot.timer,
         f"{hot.place} adds up lists (`{hot_lines.short(added.node)}`), which copies all that was "
         f"added before with each of them (quadratic): {hot_lines.share(trial, added.ns)}",
-        saved_ns=added.ns,
-        wall_ns=trial.wall_ns,
-        evidence=(
-            trial.evidence(("thread", "timer"), (Condition("timer", (hot.timer.timer,)), HOST)),
-        ),
-        confidence="high",
-        attempt="chain them: list(itertools.chain.from_iterable(lists)), or extend one list",
-        refuted_by="there are few lists",
+        added.ns,
+        "chain them: list(itertools.chain.from_iterable(lists)), or extend one list",
+        "there are few lists",
+        "high",
     )
 
 

@@ -29,6 +29,10 @@ LEAST_SAVED = 0.05
 """Minimum saving as a share of elapsed time: with little to do in all, the first worker that gets a
 processor does it, and there is nothing to divide better."""
 
+MANY_PIECES = 20
+"""Pieces that each worker takes from a queue, from which on they are divided as workers become
+free, whatever each of them has done in all."""
+
 LEAST_OF_RANKS = 0.05
 """The same for ranks, which do equal steps and wait for each other in each: jitter is a few
 percent."""
@@ -65,6 +69,8 @@ def _of_workers(trial: Trial, work: TimerRow, sharing: list[Worker]) -> Iterator
         _uneven([worker.clock_ns for worker in sharing], cores),
     )
     of_cpu = _uneven_cpu(trial, longest, sharing, cores) if share >= LEAST_ON_CLOCK else 0
+    if min(worker.takes for worker in sharing) >= MANY_PIECES:
+        return
     life = trial.calls.life_ns()[longest.thread]
     if (
         max(share, of_cpu) < LEAST

@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from taupy.analysis.findings import hot_lines, source
 from taupy.analysis.findings.hot_lines import Tree, short
 from taupy.analysis.findings.source import Function, called
 from taupy.analysis.findings.trial import Trial
 from taupy.analysis.known_routines import among
+from taupy.model.finding import Confidence, Finding
+from taupy.model.question import Value
 from taupy.model.rows import TimerRow
 from taupy.units import count, duration, percent
+
+SAME_WORK = "same work again"
 
 LEAST_READ = 0.3
 """Minimum share of the time outside imports in a routine that reads a file or connects."""
@@ -28,18 +31,16 @@ LEAST_MADE = 20
 """Minimum optimizers: some trainings have several, or begin again."""
 
 
-class Again(NamedTuple):
-    """Something that is made again."""
-
-    what: str
-    timer: TimerRow
-    sentence: str
-    ns: float
-    attempt: str
-    refuted_by: str
+def again(
+    trial: Trial, what: str, timer: TimerRow | None, sentence: str, ns: float, attempt: str,
+    refuted_by: str, confidence: Confidence = "high",
+) -> Finding:  # fmt: skip
+    values: tuple[Value, ...] = ("inclusive", "calls")
+    kind = f"{SAME_WORK}: {what}"
+    return trial.finding(kind, timer, sentence, ns, attempt, refuted_by, confidence, values)
 
 
-def made_again(trial: Trial) -> Iterator[Again]:
+def made_again(trial: Trial) -> Iterator[Finding]:
     calls = trial.calls
     for timer in calls.timers:
         if not trial.is_own(timer) or calls.entries(timer) < LEAST_TIMES:
@@ -56,7 +57,7 @@ def made_again(trial: Trial) -> Iterator[Again]:
 
 def _opened(
     trial: Trial, timer: TimerRow, function: Function, tree: Tree, ns: float
-) -> Iterator[Again]:
+) -> Iterator[Finding]:
     """A file that each call reads, or a connection that each call makes and closes."""
     for part in ast.walk(function):
         if not isinstance(part, ast.Call) or not part.args:
@@ -68,18 +69,19 @@ def _opened(
         spent = f"{duration(ns)}, {percent(100 * ns / trial.wall_ns)} % of the run"
         at = hot_lines.at_line(timer, part.lineno)
         if called(part) == "open" and _reads(part) and not _is_written(tree, where):
-            yield Again(
-                "same file read", timer,
+            yield again(
+                trial, "same file read", timer,
                 f"{at} opens and reads the same file, {short(where)}, in each of {times} calls: "
                 f"{spent}", ns, "read it once, and keep what was read", "it changes meanwhile",
+                "medium",
             )  # fmt: skip
             return
         if called(part) == "connect" and "close" in source.calls(function):
-            yield Again(
-                "connected again", timer,
+            yield again(
+                trial, "connected again", timer,
                 f"{at} opens a connection to {short(where)}, and closes it, in each of {times} "
                 f"calls: {spent}", ns, "connect once, and keep the connection",
-                "connections may not be kept",
+                "connections may not be kept", "medium",
             )  # fmt: skip
             return
 
@@ -138,7 +140,7 @@ def _is_written(tree: Tree, where: ast.expr) -> bool:
 _makes_optimizer = among(("torch/optim/optimizer.py:Optimizer.__init__",))
 
 
-def _optimizers(trial: Trial) -> Iterator[Again]:
+def _optimizers(trial: Trial) -> Iterator[Finding]:
     """An optimizer for each step, which has forgotten what it knew of the steps before."""
     calls = trial.calls
     for timer, optimizers in trial.by_place(calls.outermost(_makes_optimizer)):
@@ -156,10 +158,10 @@ def _optimizers(trial: Trial) -> Iterator[Again]:
         if steps > 3 * optimizers.calls:
             continue
         names = {(first.short_name.split(".")[0] if first else "Optimizer")}
-        yield Again(
-            "optimizer made again", timer,
+        yield again(
+            trial, "optimizer made again", timer,
             f"{hot_lines.line_of_call(trial, timer, names)} creates an optimizer "
             f"{count(optimizers.calls)} times, for each step again, which forgets what it knew of "
             f"the steps before: {duration(ns)}, {percent(100 * ns / trial.wall_ns)} % of the run",
-            ns, "create it once, before the loop", "each is for another model",
+            ns, "create it once, before the loop", "each is for another model", "medium",
         )  # fmt: skip

@@ -12,17 +12,16 @@ from functools import lru_cache
 
 from taupy.analysis.findings import hot_lines, source
 from taupy.analysis.findings.calls import Sum
-from taupy.analysis.findings.each_item import each_item, round_trip
+from taupy.analysis.findings.each_item import ONE_BY_ONE, each_item, one_by_one, round_trip
 from taupy.analysis.findings.hot_lines import Hot, Tree, changed, name, share, short
 from taupy.analysis.findings.source import Function, called, names
-from taupy.analysis.findings.trial import HOST, Trial
+from taupy.analysis.findings.trial import Trial
 from taupy.analysis.known_routines import among
 from taupy.model.finding import Finding
-from taupy.model.question import Condition
 from taupy.model.rows import TimerRow
 from taupy.units import count, duration, percent
 
-KIND = "one by one"
+KIND = ONE_BY_ONE
 NEEDS = ("host",)
 
 LEAST = 0.15
@@ -57,25 +56,7 @@ def find(trial: Trial) -> Iterator[Finding]:
             yield from _round_trips(trial, hot, tree)
     yield from _rows(trial)
     yield from _elements(trial)
-    for item in each_item(trial):
-        yield _finding(trial, *item)
-
-
-def _finding(
-    trial: Trial,
-    what: str,
-    timer: TimerRow | None,
-    sentence: str,
-    ns: float,
-    attempt: str,
-    refuted_by: str,
-) -> Finding:
-    where = (Condition("timer", (timer.timer,)), HOST) if timer else (HOST,)
-    return Finding(
-        f"{KIND}: {what}", sentence, saved_ns=ns, wall_ns=trial.wall_ns,
-        evidence=(trial.evidence(("thread", "timer"), where, ("inclusive", "calls")),),
-        confidence="medium", attempt=attempt, refuted_by=refuted_by,
-    )  # fmt: skip
+    yield from each_item(trial)
 
 
 def _of_run(trial: Trial, ns: float) -> str:
@@ -96,7 +77,7 @@ def _processes(trial: Trial) -> Iterator[Finding]:
         ):
             continue
         named = {calls.timer[row].short_name.split(".")[0] for row in sums.rows}
-        yield _finding(
+        yield one_by_one(
             trial, "a process per item", timer,
             f"{hot_lines.line_of_call(trial, timer, named)} starts a process for each of "
             f"{count(sums.calls)} items (subprocess), {duration(entry)} each, which is mostly "
@@ -111,7 +92,7 @@ def _deep_copies(trial: Trial) -> Iterator[Finding]:
     for timer, sums in trial.by_place(calls.outermost(_copies)):
         if sums.calls < LEAST_COPIES or sums.ns < LEAST * trial.worked_ns:
             continue
-        yield _finding(
+        yield one_by_one(
             trial, "deep copies", timer,
             f"{hot_lines.line_of_call(trial, timer, {'deepcopy'})} makes a deep copy "
             f"{count(sums.calls)} times, copying every object within: {_of_run(trial, sums.ns)}",
@@ -131,7 +112,7 @@ def _round_trips(trial: Trial, hot: Hot, tree: Tree) -> Iterator[Finding]:
     inner = copy.args[0]
     assert isinstance(inner, ast.Call)
     times = f" in {count(int(entries))} calls" if entries > 1 else ""
-    yield _finding(
+    yield one_by_one(
         trial, "deep copies", hot.timer,
         f"{hot.place} makes a deep copy by way of text, {short(copy.func)}({short(inner.func)}()), "
         f"copying every object within: {share(trial, hot.ns)}{times}",
@@ -163,7 +144,7 @@ def _filtered(trial: Trial) -> Iterator[Finding]:
             ]  # fmt: skip
             if not masks:
                 continue
-            yield _finding(
+            yield one_by_one(
                 trial, "a filter per key", timer,
                 f"{line.place} goes through all rows of `{short(masks[0].value)}` for each key: "
                 f"{share(trial, line.ns)}",
@@ -214,7 +195,7 @@ def _bytes(trial: Trial, hot: Hot, tree: Tree) -> Iterator[Finding]:
             often = _calls_of(trial, hot, called(part))
             times = f", {count(often.calls)} times" if often.calls else ""
             size = "one byte" if first.value == 1 else f"{first.value} bytes"
-            yield _finding(
+            yield one_by_one(
                 trial, "few bytes per read", hot.timer,
                 f"{hot.place} reads {size} at a time{times}, and each call costs more than the "
                 f"byte: {share(trial, ns)}",
@@ -288,7 +269,7 @@ def _rows(trial: Trial) -> Iterator[Finding]:
                 continue
             if any(_keeps(trial, single) for single in {calls.timer[row] for row in done.rows}):
                 continue
-            yield _finding(
+            yield one_by_one(
                 trial, "one row per call", timer,
                 f"{hot_lines.at_line(timer, call.lineno)} calls {short(call.func)}() for each row "
                 f"of `{taken[0]}`, one row at a time, {count(done.calls)} times: "
@@ -369,7 +350,7 @@ def _elements(trial: Trial) -> Iterator[Finding]:
         if ns < LEAST_ELEMENTS * trial.worked_ns:
             continue
         hot = lines[timer]
-        yield _finding(
+        yield one_by_one(
             trial, "element by element", timer,
             f"{hot.place} works element by element on arrays, in a Python loop in which each "
             f"element becomes an object (scalar indexing): {share(trial, ns)}",

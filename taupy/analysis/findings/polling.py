@@ -15,10 +15,9 @@ from typing import NamedTuple
 from taupy.analysis.findings import hot_lines, source
 from taupy.analysis.findings.calls import Sum
 from taupy.analysis.findings.hot_lines import at_line, share, short
-from taupy.analysis.findings.trial import HOST, Trial
+from taupy.analysis.findings.trial import Trial
 from taupy.analysis.known_routines import among
 from taupy.model.finding import Finding
-from taupy.model.question import Condition
 from taupy.model.rows import TimerRow
 from taupy.units import count, duration
 
@@ -131,20 +130,17 @@ def _finding(
     often = f", {count(sleeps.calls)} times" if sleeps.calls else ""
     waits = "" if line is None else f": {share(trial, line.ns)}"
     times = "once" if entered == 1 else f"{count(entered)} times"
-    return Finding(
+    return trial.finding(
         KIND,
+        timer,
         f"{at_line(timer, poll.line)} waits {times} for `{poll.until}` in a loop that {how}"
         f"{often}{waits}",
-        saved_ns=ns,
-        wall_ns=trial.wall_ns,
-        evidence=(trial.evidence(("thread", "timer"), (Condition("timer", (timer.timer,)), HOST)),),
-        confidence="high",
-        attempt=(
-            "let it wait until it is told: await an asyncio.Event, Condition or Queue"
-            if poll.is_async
-            else "let it wait until it is told: a queue.Queue, threading.Event or Condition"
-        ),
-        refuted_by="nobody can tell it, such as another machine or a device",
+        ns,
+        "let it wait until it is told: await an asyncio.Event, Condition or Queue"
+        if poll.is_async
+        else "let it wait until it is told: a queue.Queue, threading.Event or Condition",
+        "nobody can tell it, such as another machine or a device",
+        "high",
     )
 
 
@@ -175,9 +171,9 @@ def _polls(function: source.Function, clocks: frozenset[str] = _CLOCKS) -> Itera
     for loop in loops:
         if not isinstance(loop, ast.While) or loop.orelse:
             continue
-        sleeps = [hit for statement in loop.body if (hit := _sleep(statement))]
-        others = [statement for statement in loop.body if not _sleep(statement)]
-        ends = [statement for statement in others if _is_end(statement)]
+        sleeps = [hit for statement in loop.body if (hit := sleep(statement))]
+        others = [statement for statement in loop.body if not sleep(statement)]
+        ends = [statement for statement in others if is_end(statement)]
         if all(map(_is_empty, loop.body)):
             if (until := _told(loop.test, clocks)) is not None and _others_set(loop.test):
                 yield _Poll(loop.lineno, short(until), None, False, True, spins=True)
@@ -219,7 +215,7 @@ def _others_set(test: ast.expr) -> bool:
     )  # fmt: skip
 
 
-def _sleep(statement: ast.stmt) -> tuple[ast.Call, bool] | None:
+def sleep(statement: ast.stmt) -> tuple[ast.Call, bool] | None:
     if not isinstance(statement, ast.Expr):
         return None
     value, is_async = statement.value, False
@@ -230,7 +226,7 @@ def _sleep(statement: ast.stmt) -> tuple[ast.Call, bool] | None:
     return None
 
 
-def _is_end(statement: ast.stmt) -> bool:
+def is_end(statement: ast.stmt) -> bool:
     """`if ready: break`, or `return`."""
     return (
         isinstance(statement, ast.If)

@@ -13,16 +13,15 @@ from collections.abc import Iterator
 from taupy.analysis.findings import hot_lines, source
 from taupy.analysis.findings.calls import Sum, place
 from taupy.analysis.findings.hot_lines import Hot, Tree, changed, name, share, short
-from taupy.analysis.findings.made_again import made_again
+from taupy.analysis.findings.made_again import SAME_WORK, again, made_again
 from taupy.analysis.findings.source import Function, called
-from taupy.analysis.findings.trial import HOST, Trial
+from taupy.analysis.findings.trial import Trial
 from taupy.analysis.known_routines import among
-from taupy.model.finding import Confidence, Finding
-from taupy.model.question import Condition
+from taupy.model.finding import Finding
 from taupy.model.rows import TimerRow
 from taupy.units import count, duration, percent
 
-KIND = "same work again"
+KIND = SAME_WORK
 NEEDS = ("host",)
 
 LEAST = 0.1
@@ -61,22 +60,9 @@ def find(trial: Trial) -> Iterator[Finding]:
     yield from _read_again(trial)
     yield from _started_again(trial)
     yield from _registered_again(trial)
-    for again in made_again(trial):
-        yield _finding(trial, *again, "medium")
+    yield from made_again(trial)
     yield from _own_results(trial)
     yield from _subproblems(trial)
-
-
-def _finding(
-    trial: Trial, what: str, timer: TimerRow | None, sentence: str, ns: float, attempt: str,
-    refuted_by: str, confidence: Confidence = "high",
-) -> Finding:  # fmt: skip
-    where = (Condition("timer", (timer.timer,)), HOST) if timer else (HOST,)
-    return Finding(
-        f"{KIND}: {what}", sentence, saved_ns=ns, wall_ns=trial.wall_ns,
-        evidence=(trial.evidence(("thread", "timer"), where, ("inclusive", "calls")),),
-        confidence=confidence, attempt=attempt, refuted_by=refuted_by,
-    )  # fmt: skip
 
 
 # --- caches ----------------------------------------------------------------------
@@ -103,7 +89,7 @@ def _cached(trial: Trial) -> Iterator[Finding]:
         ):
             continue
         runs = count(int(calls.entries(timer)))
-        yield _finding(
+        yield again(
             trial, "cache hardly hit", timer,
             f"{place(timer)} has a cache for {count(limit)} results that is hardly ever hit: the "
             f"routine runs {runs} times for {count(int(queried))} requests (cache misses), "
@@ -364,7 +350,7 @@ def _own_results(trial: Trial) -> Iterator[Finding]:
             repeated = _asked_in_loop(trial, tree, caller, function)
             if repeated is None:
                 continue
-            yield _finding(
+            yield again(
                 trial, "in each iteration", timer,
                 f"{hot_lines.at_line(caller, repeated.lineno)} computes `{short(repeated)}` again "
                 f"in each iteration, of what does not change in the loop: {timer.short_name} runs "
@@ -399,7 +385,7 @@ def _subproblems(trial: Trial) -> Iterator[Finding]:
         if longest.ns < 2 * LEAST * trial.worked_ns:
             continue
         line = inside[0].lineno
-        yield _finding(
+        yield again(
             trial, "the same arguments", timer,
             f"{hot_lines.at_line(timer, line)} calls itself {len(inside)} times with smaller "
             f"numbers, and so with the same arguments again and again (overlapping subproblems, no "
@@ -501,7 +487,7 @@ LEAST_OFTEN = 10
 def _in_loop(trial: Trial, hot: Hot, tree: Tree, call: ast.Call, ns: int) -> Finding | None:
     if not is_unchanged(tree, call):
         return None
-    return _finding(
+    return again(
         trial, "in each iteration", hot.timer,
         f"{hot.place} computes `{short(call)}` in each iteration, of what does not change in the "
         f"loop: {share(trial, ns)}",
@@ -534,7 +520,7 @@ def _factored(
     ):
         return None
     times = f" in {count(int(entries))} calls" if entries > 1 else ""
-    return _finding(
+    return again(
         trial, "same matrix factored", hot.timer,
         f"{hot.place} factors the same matrix, `{matrix}`, each time: {share(trial, ns)}{times}",
         ns, "factor it once (lu_factor, cho_factor), and solve with the factors: lu_solve",
@@ -585,7 +571,7 @@ def _read_again(trial: Trial) -> Iterator[Finding]:
     if reads.calls < 10 * max(opened, 1):
         return
     (timer, _), *_ = trial.by_place(reads.rows)
-    yield _finding(
+    yield again(
         trial, "archive read again", timer,
         f"{hot_lines.hottest(trial, timer)} reads and decompresses members of .npz archives "
         f"{count(reads.calls)} times, though only {count(int(opened))} were opened: "
@@ -608,7 +594,7 @@ def _started_again(trial: Trial) -> Iterator[Finding]:
     if started.calls < 3 or spent.ns < LEAST * trial.worked_ns:
         return
     (timer, _), *_ = trial.by_place(started.rows)
-    yield _finding(
+    yield again(
         trial, "workers restarted", timer,
         f"{hot_lines.hottest(trial, timer)} starts the worker processes of a DataLoader "
         f"{count(started.calls)} times: "
@@ -648,7 +634,7 @@ def _registered_again(trial: Trial) -> Iterator[Finding]:
             or spent.calls < PILED * modules
         ):
             continue
-        yield _finding(
+        yield again(
             trial, "hooks pile up", hook,
             f"{hot_lines.line_of_call(trial, timer, _REGISTERING)} registers hooks "
             f"{count(registered.calls)} times, none of which is removed, so that they pile up: "

@@ -246,7 +246,7 @@ class Trial:
     def finding(
         self,
         kind: str,
-        timer: TimerRow,
+        timer: TimerRow | None,
         sentence: str,
         ns: float,
         attempt: str,
@@ -254,8 +254,8 @@ class Trial:
         confidence: Confidence = "medium",
         values: Sequence[Value] = ("exclusive", "calls"),
     ) -> Finding:
-        """A finding on one routine, with its times by thread."""
-        where = (Condition("timer", (timer.timer,)), HOST)
+        """A finding on one routine, or on all, with its times by thread."""
+        where = (Condition("timer", (timer.timer,)), HOST) if timer else (HOST,)
         return Finding(
             kind, sentence, saved_ns=ns, wall_ns=self.wall_ns,
             evidence=(self.evidence(("thread", "timer"), where, values),),

@@ -13,12 +13,11 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from taupy.analysis.findings import hot_lines
+from taupy.analysis.findings import hot_lines, query_plans
 from taupy.analysis.findings.hot_lines import Hot, Part, Tree, name, share, short
 from taupy.analysis.findings.source import Function, called, names
-from taupy.analysis.findings.trial import HOST, Trial
+from taupy.analysis.findings.trial import Trial
 from taupy.model.finding import Confidence, Finding
-from taupy.model.question import Condition
 from taupy.units import count
 
 KIND = "search through everything"
@@ -57,17 +56,14 @@ def find(trial: Trial) -> Iterator[Finding]:
             continue
         entries = int(trial.calls.entries(hot.timer))
         times = f" in {count(entries)} calls" if entries > 1 else ""
-        yield Finding(
+        yield trial.finding(
             f"{KIND}: {search.of}",
+            hot.timer,
             f"{hot.place} {search.what}: {share(trial, sums[search])}{times}",
-            saved_ns=sums[search],
-            wall_ns=trial.wall_ns,
-            evidence=(
-                trial.evidence(("thread", "timer"), (Condition("timer", (hot.timer.timer,)), HOST)),
-            ),
-            confidence=search.confidence,
-            attempt=search.attempt,
-            refuted_by=search.refuted_by,
+            sums[search],
+            search.attempt,
+            search.refuted_by,
+            search.confidence,
         )
 
 
@@ -88,7 +84,7 @@ def _search(trial: Trial, hot: Hot, tree: Tree, part: Part) -> _Search | None:
             or _sorted_anew(tree, node)
             or _smallest_taken(tree, node)
             or _ambiguous(tree, node)
-            or _without_index(tree, node)
+            or _without_index(trial, tree, node)
         )
     return None
 
@@ -327,19 +323,15 @@ def _by_key(trial: Trial, hot: Hot, tree: Tree) -> Finding | None:
     ):
         return None
     times = f" in {count(entries)} calls" if entries > 1 else ""
-    return Finding(
+    return trial.finding(
         f"{KIND}: by key",
+        hot.timer,
         f"{hot_lines.at_line(hot.timer, hot.line)} compares one element of `{short(iterated)}` "
         f"after another with `{short(key)}` until one is equal (linear search): "
         f"{share(trial, ns)}{times}",
-        saved_ns=ns,
-        wall_ns=trial.wall_ns,
-        evidence=(
-            trial.evidence(("thread", "timer"), (Condition("timer", (hot.timer.timer,)), HOST)),
-        ),
-        confidence="medium",
-        attempt="make a dict by this key once, and look there",
-        refuted_by="there are few elements, or their keys change all the time",
+        ns,
+        "make a dict by this key once, and look there",
+        "there are few elements, or their keys change all the time",
     )
 
 
@@ -538,13 +530,8 @@ def _can_be_empty(item: Any) -> bool:
 
 # --- databases -------------------------------------------------------------------
 
-_BY_COLUMN = re.compile(
-    r"(?:\bFROM|\bUPDATE)\s+(\w+)\b(?:(?!\bJOIN\b).)*?\bWHERE\s+(?:\w+\.)?(\w+)\s*(?:=|IN\b)",
-    re.I | re.S,
-)
 
-
-def _without_index(tree: Tree, node: ast.Call) -> _Search | None:
+def _without_index(trial: Trial, tree: Tree, node: ast.Call) -> _Search | None:
     """A query by a column that the program's own tables have no index for."""
     while called(node).startswith("fetch") and isinstance(node.func, ast.Attribute):
         if not isinstance(node.func.value, ast.Call):
@@ -554,17 +541,21 @@ def _without_index(tree: Tree, node: ast.Call) -> _Search | None:
         return None
     first = node.args[0]
     query = _text(tree, first) or _local_text(tree.function(node), first)
-    hit = _BY_COLUMN.search(query or "")
-    if hit is None:
+    made = query_plans.statements(trial) if query else None
+    scan = query_plans.scan(made, query) if made and query else None
+    if scan is None:
         return None
-    table, column = hit.groups()
-    if _is_indexed(tree, table, column) is not False:
-        return None
+    why = "which has no index"
+    advice = f"CREATE INDEX {scan.table}_{scan.column} ON {scan.table} ({scan.by})"
+    if scan.by != scan.column:
+        advice += ", or store what is compared in a column of its own"
+    if scan.has_index:
+        why = f"for which the index of {scan.column} is of no use"
     return _Search(
         "no index",
-        f"looks for rows of {table} by {column}, which has no index, so that each query reads the "
-        "whole table (full table scan)",
-        f"CREATE INDEX {table}_{column} ON {table} ({column})",
+        f"looks for rows of {scan.table} by {scan.by}, {why}, so that each query reads the whole "
+        "table (full table scan, by SQLite's plan)",
+        advice,
         "another program makes an index: EXPLAIN QUERY PLAN tells",
         "medium",
     )
@@ -578,25 +569,3 @@ def _local_text(function: Function | ast.Module, node: ast.expr) -> str | None:
     ]  # fmt: skip
     value = values[0] if len(values) == 1 else None
     return value.value if isinstance(value, ast.Constant) and isinstance(value.value, str) else None
-
-
-def _is_indexed(tree: Tree, table: str, column: str) -> bool | None:
-    """Whether the file's statements give a column an index; None if they do not make the table."""
-    texts = [part.value for part in ast.walk(tree.module)
-             if isinstance(part, ast.Constant) and isinstance(part.value, str)]  # fmt: skip
-    whole = "\n;\n".join(texts)
-    built = re.search(
-        rf"CREATE\s+(?:TEMP\w*\s+)?TABLE\s+(?:IF\s+NOT\s+EXISTS\s+)?{table}\s*\((.*?)\)\s*(?:;|$|\n\s*;|WITHOUT|STRICT)",
-        whole, re.I | re.S,
-    )  # fmt: skip
-    if built is None or column.lower() in ("rowid", "oid"):
-        return None
-    columns = built.group(1)
-    if re.search(rf"\b{column}\b[^,]*\b(PRIMARY\s+KEY|UNIQUE)\b", columns, re.I):
-        return True
-    if re.search(rf"\b(PRIMARY\s+KEY|UNIQUE)\s*\(\s*{column}\b", columns, re.I):
-        return True
-    return bool(
-        re.search(rf"CREATE\s+(?:UNIQUE\s+)?INDEX\b[^;]*?\bON\s+{table}\s*\(\s*{column}\b",
-                  whole, re.I)
-    )  # fmt: skip

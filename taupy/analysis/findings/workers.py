@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from taupy.analysis.findings.calls import phase
 from taupy.analysis.findings.trial import Trial
-from taupy.analysis.known_routines import is_wait
+from taupy.analysis.known_routines import among, is_wait
 from taupy.model.rows import ThreadRow, TimerRow
 from taupy.model.sampled import STATES
 
@@ -18,15 +18,22 @@ _STARTERS = (
 )
 
 
+_takes = among(
+    ("queue.py:Queue.get", "multiprocessing/queues.py:Queue.get",
+     "multiprocessing/queues.py:SimpleQueue.get")
+)  # fmt: skip
+
+
 class Worker(NamedTuple):
     """A thread, the routine that it runs, and its time there without waits, collectives and
     imports, and without waits for a processor, as the watch samples them; with these, its time on
-    the clock."""
+    the clock; and how often it takes something from a queue there."""
 
     thread: ThreadRow
     work: TimerRow
     ns: float
     clock_ns: float
+    takes: int
 
 
 def workers(trial: Trial) -> list[Worker]:
@@ -35,14 +42,17 @@ def workers(trial: Trial) -> list[Worker]:
     given_work = []
     for thread, tops in _given(trial).items():
         sums: dict[TimerRow, float] = {}
+        takes = 0
         for row in tops:
-            waits = sum(calls.inclusive[wait] for wait in _waits_below(trial, row))
+            rows = [*_waits_below(trial, row)]
+            waits = sum(calls.inclusive[wait] for wait in rows)
+            takes += sum(int(calls.calls[wait]) for wait in rows if _takes(calls.timer[wait]))
             timer = calls.timer[row]
             sums[timer] = sums.get(timer, 0) + calls.inclusive[row] - waits
         if sums:
             work = max(sums, key=sums.__getitem__)
             ready = _ready(trial, thread, sums[work])
-            given_work.append(Worker(thread, work, ready, sums[work]))
+            given_work.append(Worker(thread, work, ready, sums[work], takes))
     return given_work
 
 

@@ -6,7 +6,14 @@ import ast
 
 import pytest
 
-from taupy.analysis.findings import event_loop, piecemeal, polling, same_work, whole_searches
+from taupy.analysis.findings import (
+    event_loop,
+    piecemeal,
+    polling,
+    query_plans,
+    same_work,
+    whole_searches,
+)
 from taupy.analysis.findings.hot_lines import Tree, changed
 
 
@@ -130,25 +137,34 @@ INDEX = "CREATE INDEX sizes ON item (size, owner)"
 '''
 
 
-def test_columns_with_an_index():
-    tree = Tree(TABLES)
-    indexed = {name: whole_searches._is_indexed(tree, "item", name) for name in
-               ("id", "owner", "code", "size", "rowid")}  # fmt: skip
-    assert indexed == {"id": True, "owner": False, "code": True, "size": True, "rowid": None}
-    assert whole_searches._is_indexed(tree, "place", "a")
-    assert whole_searches._is_indexed(tree, "place", "b") is False
-    assert whole_searches._is_indexed(tree, "other", "a") is None
+MADE = [statement for text in (TABLES.split('"""')[1], TABLES.split('"')[-2])
+        for statement in query_plans._makers(text)]  # fmt: skip
 
 
-def test_a_query_by_a_column_without_an_index():
-    for query, is_found in (
-        ("SELECT * FROM item WHERE owner = ?", True),
-        ("SELECT * FROM item WHERE id = ?", False),
-        ("SELECT * FROM elsewhere WHERE owner = ?", False),
-        ("INSERT INTO item VALUES (?, ?)", False),
-    ):
-        tree = Tree(f"{TABLES}\ndef f(db, x):\n    return db.execute({query!r}, (x,)).fetchall()")
-        assert bool(whole_searches._without_index(tree, call(tree, "fetchall"))) is is_found
+@pytest.mark.parametrize(
+    "where, expected",
+    [
+        ("item WHERE owner = ?", ("item", "owner", "owner", False)),
+        ("item WHERE lower(code) = :code", ("item", "lower(code)", "code", True)),
+        ("item WHERE abs(owner) IN (?, ?)", ("item", "abs(owner)", "owner", False)),
+        ("place WHERE b = ?", ("place", "b", "b", False)),
+        ("item WHERE id = ?", None),
+        ("item WHERE code = ? AND owner = ?", None),
+        ("item WHERE size = ?", None),
+        ("place WHERE a = ?", None),
+        ("item WHERE rowid = ?", None),
+        ("elsewhere WHERE owner = ?", None),
+        ("item", None),
+        ("item WHERE length(code) > ?", None),
+    ],
+)
+def test_a_query_that_reads_a_whole_table_as_sqlite_plans_it(where, expected):
+    assert query_plans.scan(MADE, f"SELECT * FROM {where}") == expected
+
+
+def test_an_index_of_what_a_function_makes_is_one():
+    made = [*MADE, "CREATE INDEX lower_codes ON item (lower(code))"]
+    assert query_plans.scan(made, "SELECT size FROM item WHERE lower(code) = ?") is None
 
 
 @pytest.mark.parametrize(
