@@ -2,28 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from taupy.model.rows import TimerRow
 
 Matches = Callable[[TimerRow], bool]
 
 
-def among(places: Iterable[str]) -> Matches:
-    """Timers of these routines, each as FILE:NAME with the last parts of the file's path."""
-    names: dict[str, list[str]] = {}
-    for place in places:
-        file, _, name = place.rpartition(":")
-        names.setdefault(name, []).append(file)
+@dataclass(frozen=True)
+class Known:
+    """Timers of routines that are known by name.
 
-    def matches(timer: TimerRow) -> bool:
-        ends = names.get(timer.short_name)
+    Attributes:
+        files: a routine's name -> the last parts of the paths of its files.
+    """
+
+    files: Mapping[str, Sequence[str]]
+
+    def __call__(self, timer: TimerRow) -> bool:
+        ends = self.files.get(timer.short_name)
         if ends is None:
             return False
         file = timer.file or ""
         return any(file == end or file.endswith(f"/{end}") for end in ends)
 
-    return matches
+
+def among(places: Iterable[str]) -> Known:
+    """Timers of these routines, each as FILE:NAME with the last parts of the file's path."""
+    files: dict[str, list[str]] = {}
+    for place in places:
+        file, _, name = place.rpartition(":")
+        files.setdefault(name, []).append(file)
+    return Known(files)
 
 
 JOINS = (

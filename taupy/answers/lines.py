@@ -175,12 +175,17 @@ class Lines:
         self.by_group = {group: by_group[group] for group in GROUPS if group in by_group}
 
     @classmethod
-    def of_trial(cls, db: ProfileDB, trial: int, facts: Mapping[int, Mapping[str, str]]) -> Lines:
+    def of_trial(
+        cls,
+        db: ProfileDB,
+        trial: int,
+        facts: Mapping[int, Mapping[str, str]],
+        paths: Mapping[str, str | None],
+    ) -> Lines:
         from taupy.profiledb.dimensions import labels
         from taupy.profiledb.lines import read_lines
         from taupy.profiledb.query import threads_by_id
         from taupy.profiledb.source_texts import sources_of
-        from taupy.profiledb.sources import timer_paths
 
         stored = list(read_lines(db, trial))
         threads = threads_by_id(db, trial)
@@ -198,7 +203,7 @@ class Lines:
             source = sources.source(path)
             return None if source is None else source.lines
 
-        return cls(rows, timer_paths(db, trial), Texts(lines_of), facts)
+        return cls(rows, paths, Texts(lines_of), facts)
 
     @classmethod
     def of_profile(cls, profile: Profile) -> Lines:
@@ -248,17 +253,20 @@ class Lines:
         waiting = {place.timer for place in places if place.kind == "waiting"}
         for place in places:
             name = "" if place.timer is None else place.timer.timer
+            if place.kind != "own" or place.timer not in waiting:
+                continue
             rows = of_place[False, name]
-            if place.kind == "own" and place.timer in waiting and _take_more(rows, place.ns):
+            if _take_more(rows, place.ns):
                 # A library's routine that waits, below what is known to wait, shows in the state.
                 of_place[True, name] += [row for row in rows if row.line.state in _ASLEEP]
                 of_place[False, name] = [row for row in rows if row.line.state not in _ASLEEP]
         for place in places:
             if place.timer is not None:
-                rows = of_place[place.kind == "waiting", place.timer.timer]
+                rows = of_place.get((place.kind == "waiting", place.timer.timer), [])
                 hot = self._awaited(place) if place.awaits else self.hot(rows) if rows else None
                 text = self.texts.definition(self.path(place.timer), place.timer)
-                place = replace(place, hottest=hot, source=hot.text if hot else text)
+                if hot or text:  # there may be a million places, most without a text
+                    place = replace(place, hottest=hot, source=hot.text if hot else text)
             named.append(place)
         return named
 
@@ -300,9 +308,10 @@ def views(db: ProfileDB, trial: int, options: Options) -> list[View]:
     """One table for each group of threads whose lines are known, or two: of exact lines, and of
     those that are estimated."""
     from taupy.profiledb import query
+    from taupy.profiledb.sources import timer_paths
 
     facts = query.node_facts(db, trial)
-    lines = Lines.of_trial(db, trial, facts)
+    lines = Lines.of_trial(db, trial, facts, timer_paths(db, trial))
     if not lines.rows:
         raise Nothing(f"trial {trial} has no times of lines: {_why(db, trial)}")
     exact = not db.trial(trial).is_sampled

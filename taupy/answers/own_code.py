@@ -147,7 +147,7 @@ def own_code(
     for group in groups:
         title = "" if group.group == MAIN else group.title
         routines += _routines(group, title, paths, whole)
-    return OwnCode(routines, [*sources], [*_lines(db, trial, groups, with_text)])
+    return OwnCode(routines, [*sources], [*_lines(db, trial, groups, paths, with_text)])
 
 
 def kinds(groups: Sequence[GroupPlaces]) -> dict[Kind, float]:
@@ -231,10 +231,14 @@ def _routines(
 
 
 def _lines(
-    db: ProfileDB, trial: int, groups: Sequence[GroupPlaces], with_text: bool
+    db: ProfileDB,
+    trial: int,
+    groups: Sequence[GroupPlaces],
+    paths: Mapping[str, str | None],
+    with_text: bool,
 ) -> Iterator[OwnLine]:
     """The lines that are exact or were seen often enough, the dearest of each group first."""
-    lines = Lines.of_trial(db, trial, query.node_facts(db, trial))
+    lines = Lines.of_trial(db, trial, query.node_facts(db, trial), paths)
     titles = {group.group: group.title for group in groups}
     entries = {
         (group.group, place.timer): place.entries

@@ -121,20 +121,26 @@ def question(trial: int) -> Question:
 
 
 def of_table(
-    db: ProfileDB, trial: int, table: Table, parent: Sequence[int] | None = None
+    db: ProfileDB,
+    trial: int,
+    table: Table,
+    parent: Sequence[int] | None = None,
+    paths: Mapping[str, str | None] | None = None,
 ) -> list[GroupPlaces]:
     """The places of all groups of threads that have any time.
 
     Args:
         table: the answer to `question`; further columns do not matter.
         parent: the callers' rows, if they are known already.
+        paths: the trial's `timer_paths`, if they are known already.
     """
     from taupy.profiledb import query
     from taupy.profiledb.sources import timer_paths
 
     tree = Tree.of(table, callpaths.parents(table) if parent is None else parent)
-    facts, paths = query.node_facts(db, trial), timer_paths(db, trial)
-    lines = Lines.of_trial(db, trial, facts)
+    facts = query.node_facts(db, trial)
+    paths = timer_paths(db, trial) if paths is None else paths
+    lines = Lines.of_trial(db, trial, facts, paths)
     return _grouped(tree, facts, paths, lines, _seen(db, trial, table))
 
 

@@ -99,7 +99,8 @@ def _hot(db: ProfileDB, trial: int) -> Chosen:
 
     table = values(db, places.question(trial))
     parents = callpaths.parents(table)
-    groups = places.of_table(db, trial, table, parents)
+    paths = timer_paths(db, trial)
+    groups = places.of_table(db, trial, table, parents, paths)
     shares: dict[str, float] = {}
     for group in groups:
         of_group: dict[str, float] = {}
@@ -109,7 +110,7 @@ def _hot(db: ProfileDB, trial: int) -> Chosen:
                 of_group[name] = of_group.get(name, 0.0) + place.share
         for name, share in of_group.items():
             shares[name] = max(share, shares.get(name, 0.0))
-    tree, paths = Tree.of(table, parents), timer_paths(db, trial)
+    tree = Tree.of(table, parents)
     owner_of = owners(tree.timers, own_timers(tree, paths))
     much = (name for name in shares if shares[name] >= LEAST_SHARE)
     hot = sorted(much, key=lambda name: -shares[name])

@@ -66,7 +66,7 @@ def _view(
         relative._replace(percent=figures.share(relative.inclusive, whole))
         for relative in relatives
     ]
-    chosen = figures.limited(figures.ordered(relatives, order), order.limit, pairs)
+    chosen = figures.first(relatives, order, pairs)
     first = itself[0]._replace(percent=100.0 if whole else None)
     lines = [("itself", first), *((relation[:-1].lower(), relative) for relative in chosen)]
     columns = figures.value_columns(answer.metric, order.plain)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple, get_args
+from heapq import nlargest, nsmallest
+from typing import Any, Literal, NamedTuple, get_args
 
 from taupy.model.answer import Answer
 from taupy.model.metric import Metric
@@ -110,29 +111,41 @@ _VALUES: dict[SortKey, Callable[[Figures], float | None]] = {
 }
 
 
-def ordered(figures_of_all: Iterable[Figures], order: Order) -> list[Figures]:
-    """Largest first, names alphabetically; `reverse` inverts the order. Ties are sorted by name."""
-    by_name = sorted(figures_of_all, key=lambda figures: figures.timer)
+def first(listed: Sequence[Figures], order: Order, answer: Answer | None) -> list[Figures]:
+    """The first figures, as many as `order` says, followed by the sum of the others.
+
+    The largest come first, names alphabetically; `reverse` inverts the order. Ties are sorted by
+    name.
+
+    Args:
+        answer: the source of the figures; None if they cannot be added: there is no sum then.
+    """
+    key, reverse = _key(order)
+    if order.limit is None or len(listed) <= order.limit:
+        return sorted(listed, key=key, reverse=reverse)
+    chosen = nlargest if reverse else nsmallest  # a sort of all takes much longer
+    rows = chosen(order.limit, range(len(listed)), key=lambda row: key(listed[row]))
+    shown = [listed[row] for row in rows]
+    if answer is None:
+        return shown
+    above = set(rows)
+    rest = [figures for row, figures in enumerate(listed) if row not in above]
+    return [*shown, _others(rest, answer)]
+
+
+def _key(order: Order) -> tuple[Callable[[Figures], Any], bool]:
+    """A key to sort by, and whether the sort is reversed."""
     if order.sort == "name":
-        return by_name[::-1] if order.reverse else by_name
+        return lambda figures: figures.timer, order.reverse
     value = _VALUES[order.sort]
-    return sorted(by_name, key=lambda figures: sortable(value(figures)), reverse=not order.reverse)
+    if order.reverse:
+        return lambda figures: (sortable(value(figures)), figures.timer), False
+    return lambda figures: (-sortable(value(figures)), figures.timer), False
 
 
 def sortable(value: float | None) -> float:
     """A sort key that places None and NaN below all numbers."""
     return -math.inf if value is None or math.isnan(value) else value
-
-
-def limited(listed: Sequence[Figures], limit: int | None, answer: Answer) -> list[Figures]:
-    """The first `limit` figures, followed by the sum of the others.
-
-    Args:
-        answer: the source of the figures.
-    """
-    if limit is None or len(listed) <= limit:
-        return list(listed)
-    return [*listed[:limit], _others(listed[limit:], answer)]
 
 
 def _others(rest: Sequence[Figures], answer: Answer) -> Figures:

@@ -88,10 +88,10 @@ def views(
         if of_kind:
             over_kind = _Over(answer, len(mine))
             selected = _summed(over_kind, of_kind, spread, "total", meant)
-            listed_views.append(_summary_view("total", *selected, answer, choice, title))
+            listed_views.append(_summary_view("total", *selected, over_kind, choice, title))
     for statistic in _summaries(choice, answer, over.threads):
         selected = _summed(over, by_timer, spread, statistic, meant)
-        listed_views.append(_summary_view(statistic, *selected, answer, choice))
+        listed_views.append(_summary_view(statistic, *selected, over, choice))
     return listed_views
 
 
@@ -103,7 +103,7 @@ def _summed(
     meant: Test | None,
 ) -> tuple[list[Figures], float]:
     """The figures of the chosen routines over threads, and the value of which percentages are
-    shares; 0 if there are none."""
+    shares; 0 if there are none. For the mean, the totals: only means of what is shown are taken."""
     summed = [over.summary(rows, statistic) for rows in by_timer.values()]
     whole = max((timer_figures.inclusive or 0 for timer_figures in summed), default=0)
     return _chosen(summed, spread, meant), 0 if statistic == "stddev" else whole
@@ -161,7 +161,7 @@ def _thread_view(
     return View(
         thread_title(thread, answer.metric),
         _columns(answer.metric, choice, "int"),
-        _cells(prefix, listed, whole, answer, choice),
+        _cells(prefix, figures.first(listed, choice, answer), whole),
     )
 
 
@@ -193,11 +193,13 @@ class _Over:
     threads: int
 
     def summary(self, rows: Sequence[Figures], statistic: Statistic) -> Figures:
-        """One routine's figures over threads.
+        """One routine's figures over threads; for the mean, its total, of which `mean` is made.
 
         A routine that was open when its process was forked is not called there: of its time in the
         child, which is part of its time in the parent, only the exclusive part counts.
         """
+        if len(rows) == 1 and statistic in ("total", "mean"):
+            return rows[0]
         if any(row.calls for row in rows):
             rows = [row if row.calls else row._replace(inclusive=row.exclusive) for row in rows]
         calls = [row.calls for row in rows]
@@ -219,6 +221,18 @@ class _Over:
             inclusive_per_call=inclusive_per_call,
             rows=tuple(at for row in rows for at in row.rows),
         )
+
+    def mean(self, total: Figures) -> Figures:
+        """The mean over threads, of the total of a routine or of several."""
+        return total._replace(
+            calls=total.calls / self.threads,
+            subroutines=total.subroutines / self.threads,
+            exclusive=self.mean_value(total.exclusive),
+            inclusive=None if total.inclusive is None else self.mean_value(total.inclusive),
+        )
+
+    def mean_value(self, total: float) -> float:
+        return total / self.threads if self.answer.additive else total
 
     def _value(
         self, rows: Sequence[Figures], value: Literal["exclusive", "inclusive"], which: Statistic
@@ -254,10 +268,6 @@ def _total(values: Sequence[float], threads: int) -> float:
     return sum(values)
 
 
-def _mean(values: Sequence[float], threads: int) -> float:
-    return sum(values) / threads
-
-
 def _least(values: Sequence[float], threads: int) -> float:
     return min(values) if len(values) == threads else min(0, *values)
 
@@ -275,7 +285,7 @@ def _spread(values: Sequence[float], threads: int) -> float:
 
 _STATISTICS: dict[Statistic, Callable[[Sequence[float], int], float]] = {
     "total": _total,
-    "mean": _mean,
+    "mean": _total,
     "min": _least,
     "max": _most,
     "stddev": _spread,
@@ -286,17 +296,20 @@ def _summary_view(
     statistic: Statistic,
     listed: Sequence[Figures],
     whole: float,
-    answer: Answer,
+    over: _Over,
     choice: FlatOptions,
     kind: str | None = None,
 ) -> View:
     """The figures over all threads, or over those of a kind."""
     is_whole = statistic in ("total", "min", "max")
-    sums = statistic in ("total", "mean")
+    answer = over.answer
+    shown = figures.first(listed, choice, answer if statistic in ("total", "mean") else None)
+    if statistic == "mean":
+        shown, whole = [over.mean(total) for total in shown], over.mean_value(whole)
     return View(
         f"{kind or f'FUNCTION SUMMARY ({statistic})'}:" + metric_remark(answer.metric),
         _columns(answer.metric, choice, "int" if is_whole else "float"),
-        _cells((statistic, None, None, None, kind), listed, whole, answer, choice, sums),
+        _cells((statistic, None, None, None, kind), shown, whole),
     )
 
 
@@ -306,20 +319,12 @@ def _columns(metric: Metric, choice: FlatOptions, counts: Kind) -> list[Column]:
 
 
 def _cells(
-    prefix: tuple[Cell, ...],
-    listed: Sequence[Figures],
-    whole: float,
-    answer: Answer,
-    choice: FlatOptions,
-    sums: bool = True,
+    prefix: tuple[Cell, ...], chosen: Iterable[Figures], whole: float
 ) -> list[tuple[Cell, ...]]:
-    """The rows of a table; there is no row of others if values cannot be added (not `sums`).
+    """The rows of a table.
 
     Args:
         whole: the value of which percentages are shares.
     """
-    chosen = figures.ordered(listed, choice)
-    chosen = figures.limited(chosen, choice.limit, answer) if sums else chosen[: choice.limit]
-    # Only of the rows that are shown: there may be hundreds of thousands of others.
     shown = (row._replace(percent=figures.share(row.inclusive, whole)) for row in chosen)
     return [prefix + figures.value_cells(row) + figures.name_cells(row) for row in shown]

@@ -61,7 +61,7 @@ def view(
         row._replace(percent=figures.share(row.inclusive, whole))
         for row in figures.of(summed, [TimerRow(name, name, None, None, "") for name in names])
     ]
-    chosen = figures.limited(figures.ordered(listed, order), order.limit, summed)
+    chosen = figures.first(listed, order, summed)
     percent, exclusive, inclusive, calls, subroutines, _ = figures.value_columns(
         metric, order.plain
     )

@@ -371,12 +371,16 @@ def labels(db: ProfileDB, name: str, ids: Sequence[Any]) -> dict[Any, tuple[Any,
         return {id: (id,) for id in ids}
     label_of: dict[Any, tuple[Any, ...]] = {None: (None,)}
     present = [id for id in ids if id is not None]
-    for id, parts in _by_id(rows_of_ids(db, definition.sql, present)):
+    parts: dict[Any, tuple[Any, ...]] = {}
+    for row in rows_of_ids(db, definition.sql, present):
+        refuse_infinite(row)
+        id = row[0]
         if definition.several:
-            label_of[id] = tuple(definition.label(*part) for part in parts)
-        else:
-            # The rows of one id differ only in their last part.
-            label_of[id] = (definition.label(*parts[0], *(part[-1] for part in parts[1:])),)
+            label_of[id] = (*label_of.get(id, ()), definition.label(*row[1:]))
+        else:  # the rows of one id differ only in their last part
+            parts[id] = (*parts[id], row[-1]) if id in parts else row[1:]
+    for id, of_id in parts.items():
+        label_of[id] = (definition.label(*of_id),)
     if definition.several or definition.of == "trial":
         return {id: label_of.get(id, (None,)) for id in ids}
     return {id: label_of[id] for id in ids}
@@ -426,14 +430,6 @@ def rows_of_ids(db: ProfileDB, sql: str, ids: Sequence[int]) -> Iterator[Any]:
     """The rows of a statement with ids in place of `{ids}`, split if there are many."""
     for begin in range(0, len(ids), _MOST_IDS):
         yield from db.rows(sql.replace("{ids}", listed(ids[begin : begin + _MOST_IDS])))
-
-
-def _by_id(rows: Iterable[tuple[Any, ...]]) -> Iterator[tuple[int, list[tuple[Any, ...]]]]:
-    parts: dict[int, list[tuple[Any, ...]]] = {}
-    for id, *more in rows:
-        refuse_infinite(more)
-        parts.setdefault(id, []).append(tuple(more))
-    yield from parts.items()
 
 
 def listed(ids: Iterable[int]) -> str:

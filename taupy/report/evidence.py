@@ -51,7 +51,7 @@ def trial_of(db: ProfileDB, trial: TrialRow) -> Trial:
         memory=_memory(db, trial),
         steps=steps_of(db, trial.id),
         paths=paths,
-        lines=Lines.of_trial(db, trial.id, query.node_facts(db, trial.id)).rows,
+        lines=Lines.of_trial(db, trial.id, query.node_facts(db, trial.id), paths).rows,
         source=unchanged_sources(trial, metadata, paths),
         advice=kernel_proposals.by_kernel(db, trial.id),
         union_ns=cache(lambda: gpu_query.union_ns(db, trial.id)),

@@ -28,7 +28,6 @@ from taupy.network import phase_sums
 from taupy.pprof.view import View
 from taupy.profiledb import gpu_query, query
 from taupy.profiledb.database import ProfileDB
-from taupy.profiledb.sources import timer_paths
 from taupy.report.evidence import trial_of
 from taupy.report.lanes import Lanes, lanes
 from taupy.report.strip import Band, strip
@@ -156,7 +155,7 @@ def report(db: ProfileDB, trial: TrialRow, selector: str = "", database: str = "
     first = min(threads, default=None)
     kinds, steps = _phases(of_findings, first)
     calls = of_findings.calls
-    groups = places.of_table(db, trial.id, calls.table, calls.parent)
+    groups = places.of_table(db, trial.id, calls.table, calls.parent, of_findings.paths)
     with_c = of_findings.metadata.get("taupy.option.c_calls") == "True"
     gpu_ns, gpu_busy_ns = _gpu_ns(of_findings)
     of_ranks = _ranks(db, trial.id, of_findings.nodes)
@@ -175,7 +174,7 @@ def report(db: ProfileDB, trial: TrialRow, selector: str = "", database: str = "
         judgement=judged(of_findings),
         places=groups,
         ranks=() if of_ranks is None else of_ranks.notes,
-        lanes=lanes(tree, facts, timer_paths(db, trial.id), of_ranks, with_c=with_c),
+        lanes=lanes(tree, facts, of_findings.paths, of_ranks, with_c=with_c),
         selector=selector,
         database=database,
         cpu_ns=sum(of_findings.cpu_ns.values()) if of_findings.cpu_ns else None,

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
-from taupy.analysis.known_routines import Matches
+from taupy.analysis.known_routines import Known, Matches
 from taupy.model import callpaths
 from taupy.model.rows import ThreadRow, TimerRow
 from taupy.model.table import Amount, Table
@@ -112,10 +113,23 @@ class Calls:
 
     def rows(self, matches: Matches) -> list[int]:
         """The rows of these timers."""
-        return sorted(
-            row for code, timer in enumerate(self.timers) if matches(timer)
-            for row in self._rows_of[code]
-        )  # fmt: skip
+        return sorted(row for code in self._matching(matches) for row in self._rows_of[code])
+
+    def _matching(self, matches: Matches) -> Iterable[int]:
+        """The codes of these timers; of routines with known names, only those are looked at that
+        have one of the names: there may be hundreds of thousands of others, and dozens of rules."""
+        codes: Iterable[int] = range(len(self.timers))
+        if isinstance(matches, Known):
+            codes = [code for name in matches.files for code in self._named.get(name, ())]
+        return [code for code in codes if matches(self.timers[code])]
+
+    @cached_property
+    def _named(self) -> dict[str, list[int]]:
+        """The codes of the timers with each short name."""
+        named: dict[str, list[int]] = {}
+        for code, timer in enumerate(self.timers):
+            named.setdefault(timer.short_name, []).append(code)
+        return named
 
     def rows_of(self, timer: TimerRow) -> list[int]:
         """The rows of one timer."""
@@ -131,6 +145,26 @@ class Calls:
         for code, number in zip(self.table.codes["timer"], self.calls, strict=True):
             entries[code] += number
         return entries
+
+    def lasting(self, least_ns: float) -> list[TimerRow]:
+        """The timers that took at least that long in one thread, each call with all that is below
+        it: those for which `of_timer` has such a sum."""
+        longest = self._longest_ns
+        return [timer for code, timer in enumerate(self.timers) if longest[code] >= least_ns]
+
+    @cached_property
+    def _longest_ns(self) -> list[float]:
+        """The time of each timer in the thread in which it took longest."""
+        count = len(self.timers)
+        codes, threads = self.table.codes["timer"], self.table.codes["thread"]
+        sums: dict[int, float] = {}
+        for code, thread, ns in zip(codes, threads, self.inclusive, strict=True):
+            key = thread * count + code
+            sums[key] = sums.get(key, 0) + ns
+        longest = [-math.inf] * count
+        for key, ns in sums.items():
+            longest[key % count] = max(longest[key % count], ns)
+        return longest
 
     def of_timer(self, timer: TimerRow) -> Mapping[ThreadRow, Sum]:
         """The sums of a timer's rows by thread, each of them with all that is below it."""

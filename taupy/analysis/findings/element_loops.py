@@ -57,12 +57,11 @@ def _imports(trial: Trial) -> set[str]:
 def _looped(trial: Trial) -> Iterator[Finding | Abstention]:
     calls = trial.calls
     unseen: list[str] = []
-    for timer in calls.timers:
+    for timer in calls.lasting(LEAST * trial.wall_ns):
         if not trial.is_own(timer):
             continue
-        looped = calls.of_timer(timer)
-        longest = max(looped.values(), key=lambda sums: sums.ns, default=Sum())
-        if longest.ns < max(LEAST * trial.wall_ns, LEAST_EACH_NS * longest.calls):
+        longest = max(calls.of_timer(timer).values(), key=lambda sums: sums.ns)
+        if longest.ns < LEAST_EACH_NS * longest.calls:
             continue
         function = source.function(trial, timer)
         if function is None:

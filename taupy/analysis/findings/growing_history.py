@@ -55,11 +55,11 @@ def find(trial: Trial) -> Iterator[Finding]:
 def _processed(trial: Trial) -> Iterator[tuple[TimerRow, Finding]]:
     """Routines that go through all data of earlier calls."""
     calls = trial.calls
-    for timer in calls.timers:
+    for timer in calls.lasting(LEAST * trial.worked_ns):
         if not trial.is_own(timer) or calls.entries(timer) < LEAST_CALLS:
             continue
         longest = max(calls.of_timer(timer).values(), key=lambda sums: sums.ns)
-        if longest.ns < LEAST * trial.worked_ns or longest.calls < LEAST_CALLS:
+        if longest.calls < LEAST_CALLS:
             continue
         function = source.function(trial, timer)
         kept = _kept(trial, timer, function) if function else None

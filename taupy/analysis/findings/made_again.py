@@ -42,15 +42,13 @@ def again(
 
 def made_again(trial: Trial) -> Iterator[Finding]:
     calls = trial.calls
-    for timer in calls.timers:
+    for timer in calls.lasting(LEAST_READ * trial.worked_ns):
         if not trial.is_own(timer) or calls.entries(timer) < LEAST_TIMES:
             continue
         function, tree = source.function(trial, timer), hot_lines.tree(trial, timer)
         if function is None or tree is None:
             continue
         longest = max(calls.of_timer(timer).values(), key=lambda sums: sums.ns)
-        if longest.ns < LEAST_READ * trial.worked_ns:
-            continue
         yield from _opened(trial, timer, function, tree, longest.ns)
     yield from _optimizers(trial)
 

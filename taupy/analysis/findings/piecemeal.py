@@ -238,14 +238,12 @@ _LEARNING = frozenset(
 def _rows(trial: Trial) -> Iterator[Finding]:
     """A call for each row of what a call takes as a whole: `score(rows[k:k + 1])`."""
     calls = trial.calls
-    for timer in calls.timers:
+    for timer in calls.lasting(LEAST * trial.worked_ns):
         tree = hot_lines.tree(trial, timer) if trial.is_own(timer) else None
         function = source.function(trial, timer) if tree is not None else None
         if tree is None or function is None:
             continue
         rows = calls.rows_of(timer)
-        if max(sums.ns for sums in calls.by_thread(rows).values()) < LEAST * trial.worked_ns:
-            continue
         for call in [part for part in ast.walk(function) if isinstance(part, ast.Call)]:
             repeats = tree.repeats(call)
             if not isinstance(repeats, ast.For) or called(call) in _LEARNING:

@@ -71,7 +71,7 @@ def find(trial: Trial) -> Iterator[Finding]:
 def _cached(trial: Trial) -> Iterator[Finding]:
     """Caches of `functools.lru_cache` with a limit that are hardly ever hit."""
     calls = trial.calls
-    for timer in calls.timers:
+    for timer in calls.lasting(LEAST * trial.worked_ns):
         if not trial.is_own(timer):
             continue
         function = source.function(trial, timer)
@@ -82,8 +82,7 @@ def _cached(trial: Trial) -> Iterator[Finding]:
         longest = max(calls.by_thread(rows).values(), key=lambda sums: sums.ns)
         queried = _asked(trial, timer, rows, function.name)
         if (
-            longest.ns < LEAST * trial.worked_ns
-            or longest.calls < max(LEAST_CALLS, 2 * limit)
+            longest.calls < max(LEAST_CALLS, 2 * limit)
             or queried is None
             or calls.entries(timer) < MISSES * queried
         ):
@@ -335,7 +334,7 @@ def _own_results(trial: Trial) -> Iterator[Finding]:
     """A routine or property of the program that only computes, and is asked again in each iteration
     of a loop in which nothing changes what it is computed of."""
     calls = trial.calls
-    for timer in calls.timers:
+    for timer in calls.lasting(2 * LEAST * trial.worked_ns):
         function = source.function(trial, timer) if trial.is_own(timer) else None
         if function is None or not _only_computes(function):
             continue
@@ -369,7 +368,7 @@ def _subproblems(trial: Trial) -> Iterator[Finding]:
     """A routine that calls itself twice or more with smaller numbers, in different ways, so that
     the same numbers are reached in many ways: `ways(n - 1) + ways(n - 2)`."""
     calls = trial.calls
-    for timer in calls.timers:
+    for timer in calls.lasting(2 * LEAST * trial.worked_ns):
         function = source.function(trial, timer) if trial.is_own(timer) else None
         if (
             function is None

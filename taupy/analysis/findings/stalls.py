@@ -119,11 +119,9 @@ def _saving(own: set[TimerRow]) -> Matches:
 def _often(trial: Trial) -> Iterator[TimerRow]:
     """The program's own routines that are called several times and take long."""
     calls = trial.calls
-    for timer in calls.timers:
+    for timer in calls.lasting(LEAST * trial.wall_ns):
         if trial.is_own(timer) and calls.entries(timer) >= LEAST_CALLS:
-            longest = max(calls.of_timer(timer).values(), key=lambda sums: sums.ns)
-            if longest.ns >= LEAST * trial.wall_ns:
-                yield timer
+            yield timer
 
 
 def _writes(trial: Trial, timer: TimerRow) -> bool:

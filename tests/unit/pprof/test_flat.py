@@ -186,3 +186,27 @@ def test_all_routines_are_listed_once_by_name():
     assert view.title == "4 ROUTINES:"
     assert [line[0] for line in view.rows] == ["f", "g", "main", "read"]
     assert [line[0] for line in flat.names(ROWS, lambda line: line.timer == "g").rows] == ["g"]
+
+
+def test_of_many_routines_only_those_shown_have_a_mean_and_none_a_sum_of_one(monkeypatch):
+    rows = [row(f"f{n:03}", n, 0, n * MS, n * MS) for n in range(1, 301)]
+    mean, shown, summed = flat._Over.mean, [], []
+    monkeypatch.setattr(
+        flat._Over, "mean", lambda self, total: shown.append(1) or mean(self, total)
+    )
+    monkeypatch.setattr(flat._Over, "_value", lambda *arguments: summed.append(1))
+    made = tables(rows, THREADS[:1], summary_only=True, limit=2)["FUNCTION SUMMARY (mean):"]
+    assert [*made] == ["f300", "f299", "-others-"]
+    assert made["-others-"][1] == sum(range(299)) * MS
+    assert (len(shown), summed) == (3, [])
+
+
+@pytest.mark.parametrize("reverse", (False, True))
+@pytest.mark.parametrize("sort", SORT_KEYS)
+def test_a_limit_shows_the_first_of_all_that_would_be_shown(sort, reverse):
+    rows = [row(f"f{n:02}", n % 3, n % 5, n % 4 * MS, n % 7 * MS) for n in range(40)]
+    listed = names(rows, THREADS[:1], sort=sort, reverse=reverse)
+    assert names(rows, THREADS[:1], sort=sort, reverse=reverse, limit=9) == [
+        *listed[:9],
+        "-others-",
+    ]

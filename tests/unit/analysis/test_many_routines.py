@@ -1,0 +1,84 @@
+"""Rules look closely at the routines that may matter, however many others there are."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+import pytest
+
+from taupy.analysis.findings import judged
+from taupy.analysis.findings.calls import Calls
+from taupy.analysis.known_routines import Known, among
+from taupy.model.profile import Timer
+from taupy.profiledb.database import ProfileDB
+from taupy.profiledb.writer import add_profile
+from taupy.report.evidence import trial_of
+from tests.builders import call, host, profile_of, wide_profile
+
+JOIN = "threading.py:Thread.join"
+
+
+@pytest.fixture
+def trial(tmp_path):
+    """Makes the input of rules from a profile."""
+    with ExitStack() as opened:
+
+        def made(profile):
+            path = tmp_path / f"{len(profile.timers)}.db"
+            db = opened.enter_context(ProfileDB.open(path, create=True))
+            add_profile(db, profile)
+            return trial_of(db, db.latest())
+
+        yield made
+
+
+def _sums(trial, monkeypatch):
+    """How often rules add up call paths of routines."""
+    by_thread, asked = Calls.by_thread, []
+    monkeypatch.setattr(
+        Calls, "by_thread", lambda self, rows: asked.append(1) or by_thread(self, rows)
+    )
+    assert judged(trial)
+    monkeypatch.undo()
+    return len(asked)
+
+
+def test_sums_of_routines_that_took_no_time_are_not_made(trial, monkeypatch):
+    few, many = (trial(wide_profile(2 * timers, timers=timers)) for timers in (200, 1600))
+    assert _sums(many, monkeypatch) < 2 * _sums(few, monkeypatch)
+
+
+def test_a_known_routine_is_searched_for_by_its_name_alone(trial):
+    looked_at = []
+
+    @dataclass(frozen=True)
+    class Noting(Known):
+        def __call__(self, timer):
+            looked_at.append(timer.short_name)
+            return super().__call__(timer)
+
+    join, other = Timer("Thread.join", "threading.py", 9), Timer("Thread.join", "mine.py", 9)
+    below = [call(Timer(f"f{n}", "a.py", n + 1), 1, 5) for n in range(300)]
+    profile = profile_of(host(call("main", 1, 1, [*below, call(join, 3, 7), call(other, 2, 4)])))
+    calls = trial(profile).calls
+    (row,) = calls.rows(Noting(among((JOIN,)).files))
+    assert calls.timer[row].file == "threading.py"
+    assert looked_at == ["Thread.join"] * 2
+
+
+def test_routines_that_lasted_are_those_with_such_a_sum_in_one_thread(trial):
+    f, g = Timer("f", "a.py", 1), Timer("g", "a.py", 5)
+    calls = trial(
+        profile_of(
+            host(call("main", 1, 1, [call(f, 1, 30), call(g, 1, 20)])),
+            host(call(f, 1, 40, [call(g, 1, 20), call(g, 1, 25)]), thread=1),
+        )
+    ).calls
+    for least in (0, 30, 31, 45, 46, 85, 86):
+        assert {timer.short_name for timer in calls.lasting(least)} == {
+            timer.short_name
+            for timer in calls.timers
+            if max(sums.ns for sums in calls.of_timer(timer).values()) >= least
+        }
+    assert {timer.short_name for timer in calls.lasting(46)} == {"f", "main"}
