@@ -11,6 +11,7 @@ import importlib
 import os
 import pkgutil
 import platform
+import re
 import shutil
 from pathlib import Path
 
@@ -24,6 +25,7 @@ from taupy.model.sampled import STATES
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.values import values
 from taupy.profiledb.writer import add_profile
+from taupy.report import front, screen
 from taupy.report.report import Report, report
 from tests.builders import call, event, host, profile_of
 from tests.findings import gpu_faults, gpu_healthy
@@ -60,7 +62,20 @@ def _run(folder: Path, *command: str) -> Report:
 
 def _run_copy(folder: Path, kind: str, name: str) -> Report:
     skip_without_packages(PROGRAM / kind / f"{name}.py")
-    return _run(placed(folder, PROGRAM / kind), f"{name}.py")
+    found = _run(placed(folder, PROGRAM / kind), f"{name}.py")
+    _shows_a_line_of(name, folder, found)
+    return found
+
+
+def _shows_a_line_of(name: str, folder: Path, found: Report) -> None:
+    """Of whatever program, the overview has run time, command, and a line with its text."""
+    with ProfileDB.open(str(folder / "t.db")) as db:
+        page = front.overview(db, found, 0)
+    assert page["run_ns"] > 0 and f"{name}.py" in page["command"]
+    rows = [row for group in page["groups"] for row in (*group["places"], *group["apart"])]
+    first = max((row for row in rows if row["file"]), key=lambda row: row["ns"])
+    assert re.fullmatch(r"\S+\.py:\d+", first["at"]) and first["text"], first
+    assert first["text"][:40] in screen.text(found, 200)
 
 
 def _run_until_found(folder: Path, kind: str, name: str) -> Report:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+import runpy
 import shutil
 import subprocess
 import sys
@@ -20,6 +21,8 @@ from taupy.model.gpu import Activity
 from taupy.model.profile import LineTime, SourceFile, Timer
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.writer import add_profile
+from taupy.report import contents
+from taupy.report.page import html_page
 from tests.builders import (
     STARTED_AT,
     call,
@@ -541,6 +544,27 @@ def test_tables_of_lines_begin_with_the_line_and_say_how_they_differ(opened):
 def test_the_page_of_the_demo_is_small(digits, pages):
     """At most 400 KB: it is sent by mail."""
     assert (pages / "digits.html").stat().st_size <= 400_000
+
+
+def test_a_million_call_paths_add_nothing_to_the_first_view(browser, tmp_path):
+    """So the first paint does not depend on them: benchmarks/page.py measures its time."""
+    call_tree = runpy.run_path(str(Path(__file__).parents[2] / "benchmarks/page.py"))["tree"]
+    first = {}
+    for paths in (1_000, 1_000_000):
+        held = contents.Contents("random", "call paths")
+        held.forest.add(call_tree(paths), {})
+        path = tmp_path / f"{paths}.html"
+        path.write_text(html_page(held), "utf-8")
+        page = browser.new_page(viewport=WIDE)
+        page.goto(f"file://{path}#tab=flame")
+        page.wait_for_selector("html[data-ready=yes]", timeout=LONG)
+        first[paths] = page.evaluate(
+            "[document.querySelectorAll('*').length, document.body.innerText.length]"
+        )
+        page.close()
+    assert path.stat().st_size < 12_000_000  # bytes a call path
+    few, many = first.values()
+    assert many[0] <= few[0] + 10 and many[1] <= few[1] + 200
 
 
 @pytest.mark.parametrize("width", [1400, 700])
