@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 
 import pytest
 
+import taupy.notebook
 from taupy.commands import main
 from taupy.formats.chrome.trace import read
 from taupy.model.gpu import NO_OWNER
 from taupy.model.progress import SILENT
 from taupy.model.question import Question
-from taupy.network.operators import GRAPH, NONE
+from taupy.network.operators import GRAPH, NONE, NOT_OPERATORS
+from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.values import values
 from taupy.profiledb.writer import add_profile
+from taupy.study import versus
 from tests.builders import gpu_profile
 from tests.unit.formats.chrome_files import HEADER, kernel, slice_
 
@@ -112,3 +117,68 @@ def test_commands_sum_by_operators(imported, capsys, command):
         assert main([*command, by, "--db", str(imported.path), "--csv"]) == 0
         text = capsys.readouterr().out
         assert name in text and "CompiledFxGraph" in text
+
+
+BY_OPERATOR = {
+    "operator": {"aten::cudnn_convolution": 50, NO_OWNER: 11, GRAPH: 9, NONE: 6, "aten::add_": 4,
+                 "CompiledFxGraph": 2},
+    "outer_operator": {"aten::conv2d": 54, NO_OWNER: 11, GRAPH: 9, NONE: 6, "CompiledFxGraph": 2},
+}  # fmt: skip
+COMMANDS = {
+    "kernels": (["kernels", "1", "--by"], "time_ns"),
+    "pprof": (["pprof", "1", "--kernels", "--by"], "time_ns"),
+    "pivot": (["pivot", "--columns", "trial", "--by"], "one"),
+    "compare, A": (["compare", "1", "2", "--by"], "a_ns"),
+    "compare, B": (["compare", "1", "2", "--by"], "b_ns"),
+}
+SQL = """
+    SELECT {by} AS operator, sum(time_ns) AS ns FROM operators WHERE trial_id = 1 GROUP BY 1
+"""
+
+
+@pytest.fixture
+def twins(tmp_path):
+    path = tmp_path / "taupy.db"
+    (tmp_path / "a.json").write_text(json.dumps({**HEADER, "traceEvents": EVENTS}))
+    for name in ("one", "two"):
+        command = ["import", str(tmp_path / "a.json"), "--trial", name, "--db", str(path)]
+        assert main(command) == 0
+    return path
+
+
+@pytest.mark.parametrize("by", BY_OPERATOR)
+def test_each_answer_has_the_same_numbers_by_operator(twins, capsys, by):
+    """Commands, notebooks, SQL, and the page of two trials."""
+    expected = BY_OPERATOR[by]
+    for name, (command, column) in COMMANDS.items():
+        capsys.readouterr()
+        assert main([*command, by, "--csv", "--db", str(twins)]) == 0, name
+        rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+        label = by if by in rows[0] else "timer"
+        found = {row[label]: float(row[column]) for row in rows if row[column]}
+        assert found == expected, name
+    notebook = taupy.notebook.open(twins)
+    kernels = notebook.trial("1").kernels(by=by)
+    compared = notebook.compare("1", "2", by=by)
+    sql = notebook.sql(SQL.format(by=by))
+    assert dict(zip(kernels[by], kernels["time_ns"], strict=True)) == expected
+    for side in ("a_ns", "b_ns"):
+        assert dict(zip(compared["timer"], compared[side], strict=True)) == expected
+    named = {name: ns for name, ns in expected.items() if name not in NOT_OPERATORS}
+    of_sql = dict(zip(sql["operator"], sql["ns"], strict=True))
+    assert {name: ns for name, ns in of_sql.items() if name in named} == named
+    assert sum(of_sql.values()) == sum(expected.values())
+    if by == "operator":
+        with ProfileDB.open(twins) as db:
+            contents, _ = versus.of_sides(db, "1", "2")
+        (tab,) = (section for section in contents.sections if section.name == "operators")
+        bars = {bar.name: bar.parts[0][2] for bar in tab.parts[0].bars if bar.name}
+        assert bars == named
+
+
+def test_the_launch_sites_of_a_kernel_have_the_time_of_their_operator(twins, capsys):
+    capsys.readouterr()
+    assert main(["kernel", "sm90_xmma", "--trial", "1", "--csv", "--db", str(twins)]) == 0
+    (row,) = csv.DictReader(io.StringIO(capsys.readouterr().out))
+    assert int(row["time_ns"]) == BY_OPERATOR["operator"]["aten::cudnn_convolution"]
+    assert " => aten::conv2d => aten::cudnn_convolution => " in row["callpath"]
