@@ -379,7 +379,8 @@ def _gaps(names: Mapping[tuple[int, int], str], times: Mapping[tuple[int, int], 
         if gap.parts
     ]
     rows.sort(key=lambda row: -int(row[2]))
-    return View("", _GAP_COLUMNS, rows[:_MOST_GAPS])
+    first = 0 if len(times) > 1 else 1  # the bar above names a lone GPU
+    return View("", _GAP_COLUMNS[first:], [row[first:] for row in rows[:_MOST_GAPS]])
 
 
 def _memory(db: ProfileDB, trial: TrialRow, _: Contents) -> list[Part]:

@@ -27,6 +27,9 @@ from taupy.units import duration
 _MOST_BARS = 24
 """Operators that are drawn, those that differ most."""
 
+_THINNEST = 200
+"""A bar takes at least this part of the longest one."""
+
 _MOST_CHANGES = 8
 """Routines that the overview draws, those that differ most."""
 
@@ -200,7 +203,10 @@ def _pairs(
 
 
 def _bars(pairs: Sequence[tuple[str, float, float]], most: int, kind: str) -> list[Bar]:
-    """A pair of bars for each of those that differ most, what B loses most by first."""
+    """A pair of bars for each of those that differ most, what B loses most by first; none that
+    nobody would see beside the longest."""
+    longest = max((max(pair[1:]) for pair in pairs), default=0)
+    pairs = [pair for pair in pairs if max(pair[1:]) * _THINNEST >= longest]
     largest = sorted(pairs, key=lambda pair: -abs(pair[2] - pair[1]))[:most]
     bars = []
     for name, first, second in sorted(largest, key=lambda pair: pair[1] - pair[2]):

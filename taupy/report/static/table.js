@@ -130,7 +130,7 @@ export class SortedTable {
 
   /** Whether a column has bars: the first times, which say what there is to gain. */
   barred(column, at) {
-    const isTime = (each) => each.kind === "time_ns" && !/error|per /i.test(each.heading);
+    const isTime = (each) => each.kind === "time_ns" && !/error|per |^(after|from)\b/i.test(each.heading);
     return isTime(column) && this.data.columns.slice(0, at).filter(isTime).length < MOST_BARS;
   }
 

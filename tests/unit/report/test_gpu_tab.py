@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from taupy.commands import main
+from taupy.model.gpu_time import Gap, GpuTime
 from taupy.profiledb.database import ProfileDB
 from taupy.report import contents
 from taupy.study import versus
@@ -12,6 +13,18 @@ from tests.builders import gpu_profile
 from tests.unit.formats import chrome_files as made
 
 US = 1000
+
+
+def test_gaps_of_several_gpus_say_which():
+    time = GpuTime(5, 0, 0, gaps=(Gap(1, 7, (("host", "read", 7),)),))
+    view = contents._gaps({(0, 1): "GPU 0", (0, 2): "GPU 1"}, {(0, 1): time, (0, 2): time})
+    assert view.rows == [(f"GPU {gpu}", 1, 7, "host", "read", 7) for gpu in (0, 1)]
+
+
+def test_operators_that_nobody_would_see_are_not_drawn():
+    pairs = [("aten::mm", 1000.0, 1200.0), ("aten::eq", 2.0, 5.0), ("aten::mul", 900.0, 300.0)]
+    drawn = [bar.name for bar in versus._bars(pairs, 24, "gpu") if bar.name]
+    assert drawn == ["aten::mm", "aten::mul"]
 
 
 def trace(path, took):
@@ -48,8 +61,8 @@ def test_the_gpu_tab_says_where_the_time_went(database):
     assert bar.name == "GPU 0 (NVIDIA H200): 610 us"
     parts = {words: ns // US for _, words, ns in bar.parts}
     assert parts == {"computing": 120, "idle: synchronisation": 480, "idle: launch latency": 10}
-    ((gpu, at, gap, cause, place, ns),) = gaps.views[0].rows
-    assert (gpu, at // US, gap // US, cause) == ("GPU 0 (NVIDIA H200)", 100, 490, "synchronisation")
+    ((at, gap, cause, place, ns),) = gaps.views[0].rows  # of one GPU, which the bar names
+    assert (at // US, gap // US, cause) == (100, 490, "synchronisation")
     assert place.startswith("cudaStreamSynchronize in ") and ns == 480 * US
     assert path.views[0].title.startswith("CRITICAL PATH")
     assert tables[0].views[0].title.startswith("KERNELS")
