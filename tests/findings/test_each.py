@@ -73,6 +73,58 @@ for thread in threads:
     thread.join()
 print(sum(results))
 """
+DISTANCE = """\
+def distance(a, b):
+    if not a or not b:
+        return len(a) + len(b)
+    if a[0] == b[0]:
+        return distance(a[1:], b[1:])
+    return 1 + min(
+        distance(a[1:], b),
+        distance(a, b[1:]),
+        distance(a[1:], b[1:]),
+    )
+words = ["karolinne", "kathrinus", "kerstinia", "carolynns", "catharina"]
+print(sum(distance(w, o) for w in words for o in words))
+"""
+HANDLER = """\
+import asyncio
+async def profile(user):
+    await asyncio.sleep(0.012)
+    return {"user": user}
+async def orders(user):
+    await asyncio.sleep(0.018)
+    return list(range(user % 5))
+async def show(user):
+    who = await profile(user)
+    what = await orders(user)
+    return len(who) + len(what)
+async def client(first):
+    return sum([await show(first + n) for n in range(30)])
+async def main():
+    print(sum(await asyncio.gather(*(client(n) for n in range(5)))))
+asyncio.run(main())
+"""
+PREFIX = """\
+import random
+def averages(values):
+    out = []
+    for i in range(1, len(values) + 1):
+        out.append(sum(values[:i]) / i)
+    return out
+random.seed(1)
+print(round(sum(averages([random.random() for _ in range(12000)])), 3))
+"""
+REST = """\
+def drain(jobs):
+    done = 0
+    while jobs:
+        job = jobs[0]
+        jobs = jobs[1:]
+        done += job % 7
+    return done
+print(drain(list(range(30000))))
+"""
 LOCK_HELD = """\
 import asyncio
 class Prices:
@@ -425,6 +477,21 @@ def rate(currency):
         "from collections import deque\njobs, results = deque(), deque()":
         "import queue\njobs, results = queue.Queue(), []", "jobs.append": "jobs.put",
         "range(300)": "range(600)"}),
+    "distance": (f"{SAME}: the same arguments", 5, DISTANCE, {
+        "def distance": "import functools\n@functools.lru_cache(None)\ndef distance",
+        "print(": "print(sum(range(40_000_000)), "}),
+    "handler": (f"{LOOP_OF_EVENTS}: one after another", 9, HANDLER, {
+        "    who = await profile(user)\n    what = await orders(user)\n":
+        "    who, what = await asyncio.gather(profile(user), orders(user))\n"}),
+    "prefix": (f"{SEARCH}: each prefix", 5, PREFIX, {
+        "for i in range(1, len(values) + 1):\n        out.append(sum(values[:i]) / i)":
+        "for i, whole in enumerate(itertools.accumulate(values), 1):\n"
+        "        out.append(whole / i)", "import random": "import itertools, random",
+        "range(12000)": "range(900_000)"}),
+    "rest": (f"{SEARCH}: list moved", 5, REST, {
+        "        job = jobs[0]\n        jobs = jobs[1:]\n": "        job = jobs.popleft()\n",
+        "list(range(30000))": "collections.deque(range(3_000_000))",
+        "def drain": "import collections\ndef drain"}),
     "lock_held": (f"{LOOP_OF_EVENTS}: lock held", 7, LOCK_HELD, {
         "        async with self.lock:\n            if key not in self.kept:\n"
         "                self.kept[key] = await self.ask(key)\n            return self.kept[key]\n":

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple, Protocol
 
 from taupy.analysis.findings import (
+    apart_awaits,
     copies,
     data_wait,
     element_loops,
@@ -75,6 +76,7 @@ RULES: tuple[Rule, ...] = (
         empty_queues,
         event_loop,
         held_locks,
+        apart_awaits,
         whole_searches,
         same_work,
         piecemeal,

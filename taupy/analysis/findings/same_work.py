@@ -365,8 +365,9 @@ LEAST_AGAIN = 10_000
 
 
 def _subproblems(trial: Trial) -> Iterator[Finding]:
-    """A routine that calls itself twice or more with smaller numbers, in different ways, so that
-    the same numbers are reached in many ways: `ways(n - 1) + ways(n - 2)`."""
+    """A routine that calls itself twice or more with smaller numbers or shorter sequences, in
+    different ways, so that the same are reached in many ways: `ways(n - 1) + ways(n - 2)`. That
+    its calls branch is measured."""
     calls = trial.calls
     for timer in calls.lasting(2 * LEAST * trial.worked_ns):
         function = source.function(trial, timer) if trial.is_own(timer) else None
@@ -381,31 +382,58 @@ def _subproblems(trial: Trial) -> Iterator[Finding]:
         if len({ast.dump(part) for part in inside}) < 2 or not all(map(_counts_down, inside)):
             continue
         longest = calls.longest(timer.__eq__)
-        if longest.ns < 2 * LEAST * trial.worked_ns:
+        if longest.ns < 2 * LEAST * trial.worked_ns or not _branches(trial, timer):
             continue
         line = inside[0].lineno
         yield again(
             trial, "the same arguments", timer,
             f"{hot_lines.at_line(timer, line)} calls itself {len(inside)} times with smaller "
-            f"numbers, and so with the same arguments again and again (overlapping subproblems, no "
-            f"cache): {count(int(calls.entries(timer)))} calls, {duration(longest.ns)}, "
+            "arguments, and so with the same arguments again and again (overlapping subproblems, "
+            f"no cache): {count(int(calls.entries(timer)))} calls, {duration(longest.ns)}, "
             f"{percent(100 * longest.ns / trial.wall_ns)} % of the run",
             longest.ns, "keep its results: @functools.lru_cache(maxsize=None)",
             "the arguments differ each time", "medium",
         )  # fmt: skip
 
 
+BRANCHING = 10
+"""Minimum calls for each call from outside and each level of the recursion."""
+
+
+def _branches(trial: Trial, timer: TimerRow) -> bool:
+    """Whether many more calls are made than a recursion of this depth makes one by one."""
+    calls = trial.calls
+    tops = calls.outermost(timer.__eq__)
+    outside = sum(calls.calls[row] for row in tops)
+    deepest = 0
+    stack = [(row, 1) for row in tops]
+    while stack:
+        row, depth = stack.pop()
+        deepest = max(deepest, depth)
+        stack += [
+            (child, depth + (calls.timer[child] == timer)) for child in calls.children(row)
+        ]  # fmt: skip
+    return calls.entries(timer) >= BRANCHING * outside * deepest
+
+
 def _counts_down(call: ast.Call) -> bool:
-    """Whether it is given its own parameters, or these less or more than they were."""
+    """Whether it is given its own parameters, or these less or more than they were, or without
+    some of their first or last elements."""
     return not call.keywords and all(
-        isinstance(given, ast.Name | ast.Constant)
-        or (
-            isinstance(given, ast.BinOp)
-            and isinstance(given.op, ast.Add | ast.Sub)
-            and isinstance(given.left, ast.Name)
-        )
-        for given in call.args
-    ) and any(isinstance(given, ast.BinOp) for given in call.args)  # fmt: skip
+        isinstance(given, ast.Name | ast.Constant) or _is_smaller(given) for given in call.args
+    ) and any(map(_is_smaller, call.args))  # fmt: skip
+
+
+def _is_smaller(given: ast.expr) -> bool:
+    if isinstance(given, ast.BinOp):
+        return isinstance(given.op, ast.Add | ast.Sub) and isinstance(given.left, ast.Name)
+    if not isinstance(given, ast.Subscript) or not isinstance(given.slice, ast.Slice):
+        return False
+    bounds = (given.slice.lower, given.slice.upper)
+    return isinstance(given.value, ast.Name) and all(
+        bound is None or not any(isinstance(part, ast.Name) for part in ast.walk(bound))
+        for bound in bounds
+    )
 
 
 def _only_computes(function: Function, also: set[str] | None = None) -> bool:

@@ -75,6 +75,9 @@ def _search(trial: Trial, hot: Hot, tree: Tree, part: Part) -> _Search | None:
         return None
     if isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.In | ast.NotIn):
         return _in_list(tree, node)
+    if isinstance(node, ast.Subscript):
+        above = next(tree.above(node))
+        return _rest(tree, node) or (_prefix(tree, above) if isinstance(above, ast.Call) else None)
     if isinstance(node, ast.Call):
         above = next(tree.above(node))
         if isinstance(above, ast.Compare) and isinstance(above.ops[0], ast.In | ast.NotIn):
@@ -83,6 +86,7 @@ def _search(trial: Trial, hot: Hot, tree: Tree, part: Part) -> _Search | None:
             _of_list(tree, node)
             or _sorted_anew(tree, node)
             or _smallest_taken(tree, node)
+            or _prefix(tree, node)
             or _ambiguous(tree, node)
             or _without_index(trial, tree, node)
         )
@@ -414,6 +418,61 @@ def _smallest_taken(tree: Tree, node: ast.Call) -> _Search | None:
         f"(`{name(node.func)}()`)",
         "keep a heap: heapq.heappush(), heapq.heappop()",
         "the list has few elements",
+    )
+
+
+def _rest(tree: Tree, node: ast.Subscript) -> _Search | None:
+    """A list, or text, that is copied to leave out its first or last element: `x = x[1:]`."""
+    above = next(tree.above(node))
+    if (
+        tree.repeats(node) is None
+        or not isinstance(node.slice, ast.Slice)
+        or not isinstance(above, ast.Assign)
+        or not name(node.value)
+        or [name(target) for target in above.targets] != [name(node.value)]
+        or (node.slice.lower is None) == (node.slice.upper is None)
+        or not isinstance(bound := node.slice.lower or node.slice.upper, ast.Constant | ast.UnaryOp)
+    ):
+        return None
+    if isinstance(bound, ast.Constant) and not bound.value:
+        return None
+    return _Search(
+        "list moved",
+        f"copies all that is left of `{short(node.value)}` for each element that is taken "
+        f"(`{short(above)}`)",
+        "keep a position in it, or use a collections.deque: popleft()",
+        "it has few elements",
+    )
+
+
+_RUNNING = frozenset({"sum", "min", "max", "mean", "fmean", "prod", "any", "all", "std", "median"})
+
+
+def _prefix(tree: Tree, node: ast.Call) -> _Search | None:
+    """A sum, or the like, of all elements up to each position: `sum(x[:i])`."""
+    repeats = tree.repeats(node)
+    part = node.args[0] if node.args else None
+    if (
+        repeats is None
+        or called(node) not in _RUNNING
+        or not isinstance(part, ast.Subscript)
+        or not isinstance(part.slice, ast.Slice)
+        or (part.slice.lower is None) == (part.slice.upper is None)
+    ):
+        return None
+    targets = (
+        [repeats.target] if isinstance(repeats, ast.For)
+        else [generator.target for generator in getattr(repeats, "generators", [])]
+    )  # fmt: skip
+    bound = part.slice.lower or part.slice.upper
+    if bound is None or not names(bound) & {one for target in targets for one in names(target)}:
+        return None
+    return _Search(
+        "each prefix",
+        f"goes through all elements before, or behind, each position (`{short(node)}`, quadratic)",
+        "carry the result on from one position to the next: itertools.accumulate(), np.cumsum()",
+        "there are few elements",
+        "medium",
     )
 
 
