@@ -113,7 +113,8 @@ ENGINE = [
     *("options", "own_files", "owners", "pairs", "part", "phases", "process", "pushed"),
     *("ranges", "routine"),
     *("selection", "setprofile", "sha256", "signals", "spans", "step_metrics", "step_rows"),
-    *("steps", "steps_window", "stretches", "suspensions", "thread", "timers", "timing", "wrap"),
+    *("steps", "steps_window", "stretches", "suspensions", "thread", "thread_rows", "timers"),
+    *("timing", "wrap"),
 ]
 EXTENSIONS = [
     # The engine's thread-local variables are few, so they need no call to be found.

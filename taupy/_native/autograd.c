@@ -262,7 +262,7 @@ static void node_ends(void)
     thread = active ? thread : NULL;
     int is_innermost = thread != NULL && thread->cursor == inner;
     if (is_innermost) {
-        thread->without_gil = 1;
+        thread->without_gil = thread->is_apart = 1;
         for (Node *node = inner; node != outer->parent; node = node->parent)
             node_stop(thread, node, now);
         thread->without_gil = 0;
@@ -291,6 +291,8 @@ void autograd_owner(void *backward)
             backward = backward != NULL ? backward : open->owner;
         }
     }
+    if (this_thread != NULL)
+        this_thread->is_apart = 1;
     owner_note(host.thread(), host.sequence(), backward);
 }
 

@@ -12,6 +12,59 @@ uint64_t node_stride = 1;
 pthread_mutex_t tree_lock = PTHREAD_MUTEX_INITIALIZER;
 pthread_mutex_t ended_lock = PTHREAD_MUTEX_INITIALIZER;
 
+
+static Block *spare[6]; /* blocks of nodes that are free again, by size; in the part `spare_of` */
+static uint64_t spare_of;
+#define FEWEST_NODES 31 /* of a block; the next size has twice as many, and one */
+#define MANY_NODES 1000
+
+static Block **spare_blocks(uint64_t count)
+{
+    unsigned size = 0;
+    if (spare_of != generation) {
+        memset(spare, 0, sizeof spare);
+        spare_of = generation;
+    }
+    while (count > FEWEST_NODES && size + 1 < sizeof spare / sizeof *spare) {
+        count /= 2;
+        size++;
+    }
+    return &spare[size];
+}
+
+/* A block of so many nodes for the thread; NULL if memory runs out. */
+static Block *block_of_nodes(Thread *thread, uint64_t count)
+{
+    Block **first = spare_blocks(count), *block = *first;
+    if (block == NULL)
+        return part_block(part, BLOCK_NODES, (uint32_t)thread->index,
+                          count * node_stride * sizeof(Node));
+    *first = (Block *)(uintptr_t)block_before(block);
+    block->thread = (uint32_t)thread->index;
+    __atomic_store_n(&block->kind, BLOCK_NODES, __ATOMIC_RELEASE);
+    return block;
+}
+
+void nodes_free(Thread *thread)
+{
+    char *end = (char *)thread->free_node; /* the others are full */
+    for (Block *block = (Block *)(uintptr_t)thread->blocks, *before; block != NULL; block = before) {
+        before = (Block *)(uintptr_t)block_before(block);
+        end = end != NULL ? end : (char *)block + block->size;
+        uint64_t count = (block->size - sizeof *block) / (node_stride * sizeof(Node));
+        __atomic_store_n(&block->kind, BLOCK_REST, __ATOMIC_RELEASE);
+        memset(block + 1, 0, (size_t)(end - (char *)(block + 1)));
+        end = NULL;
+        Block **first = spare_blocks(count);
+        block->unused[0] = (uint64_t)(uintptr_t)*first;
+        *first = block;
+    }
+    table_clear(&thread->nodes);
+    thread->blocks = NULL;
+    thread->free_node = NULL;
+    thread->free_count = thread->block_count = thread->node_count = 0;
+}
+
 static int node_put(Thread *thread, Node *parent, const void *key, Node *node)
 {
     return table_put(&thread->nodes, node_hash(parent, key), node);
@@ -100,16 +153,15 @@ Node *node_new(Thread *thread, Node *parent, void *key)
         return NULL;
     if (thread->free_count == 0) {
         /* Start with small blocks: a program may have thousands of short-lived threads. */
-        uint64_t count = thread->block_count ? thread->block_count : 31;
-        Block *block = part_block(part, BLOCK_NODES, (uint32_t)thread->index,
-                                  count * node_stride * sizeof(Node));
+        uint64_t count = thread->block_count ? thread->block_count : FEWEST_NODES;
+        Block *block = block_of_nodes(thread, count);
         if (block == NULL)
             return NULL;
         block->unused[0] = (uint64_t)(uintptr_t)thread->blocks;
         thread->blocks = block;
         thread->free_node = (Node *)(block + 1);
         thread->free_count = count;
-        thread->block_count = count < 1000 ? count * 2 + 1 : count;
+        thread->block_count = count < MANY_NODES ? count * 2 + 1 : count;
     }
     Node *node = thread->free_node;
     if (child_put(thread, parent, key, node) != 0)

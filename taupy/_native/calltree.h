@@ -66,6 +66,7 @@ typedef struct Thread {
     uint64_t due_ticks, looked_ticks; /* end and start of its window, see memory.h */
     char name[64];
     uint64_t state; /* address of its PyThreadState */
+    uint64_t stays; /* its block and nodes become no other thread's, see thread_rows.h */
     /* private to the process, meaningless to a reader */
     Table nodes; /* by parent and key, for parents with many children */
     uint64_t node_count;
@@ -86,6 +87,11 @@ typedef struct Thread {
     uint32_t without_gil; /* nodes end without the GIL: nothing may be allocated */
     Node *asking; /* last node that ended, if it may have issued a collective; or NULL */
     const struct Block *blocks; /* blocks of its nodes, newest first; see block_before */
+    const struct Block *sample_blocks; /* of its user events, the same */
+    Node *start;       /* of the routine that it began in; NULL: not known yet. See thread_rows.h */
+    uint32_t has_started; /* `start` is final */
+    uint32_t is_apart; /* it is never added to others: addresses of its nodes are in use elsewhere */
+    struct Thread *next_ended;
 } Thread;
 
 extern PartHeader *part;
@@ -205,6 +211,9 @@ void node_rekey(Node *node, void *key);
 /* Create the node for (parent, key), which must not exist, as the parent's last child. NULL if the
  * limit of call paths is reached or memory runs out. */
 Node *node_new(Thread *thread, Node *parent, void *key);
+
+/* Give the nodes of a thread that has ended to threads to come. */
+void nodes_free(Thread *thread);
 
 /* Forget all threads: in a forked child, or when the engine ends. */
 void threads_forget(void);

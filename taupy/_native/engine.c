@@ -46,6 +46,7 @@
 #include "steps.h"
 #include "steps_window.h"
 #include "thread.h"
+#include "thread_rows.h"
 #include "timing.h"
 #include "wrap.h"
 #include <dlfcn.h>
@@ -172,6 +173,7 @@ static void start_routines(const Options *options)
     operators_wanted = (int)options->operator_calls;
     own_files_start(options->own_libraries, options->own_texts);
     lines_start(options->line_routines, options->lines_of_all != 0);
+    threads_apart = lines_used || spans_limit ? UINT64_MAX : (uint64_t)options->threads_apart;
     known_start(options->known);
     routine_watch_add(&selection_watch);
     routine_watch_add(&codes_watcher);

@@ -15,6 +15,7 @@ typedef struct Event {
 static Event *events;
 static Table samples; /* SampleRecord entries, in the part `samples_generation` */
 static uint64_t samples_generation;
+static Block *spare; /* blocks of records that are free again, of the same part */
 
 static Event *event_of(const char *name, const char *unit)
 {
@@ -58,26 +59,47 @@ static int sample_is(const void *entry, const void *wanted)
     return a->event == b->event && a->thread == b->thread && a->node == b->node;
 }
 
-SampleRecord *sample_record(const char *name, const char *unit, Thread *thread, Node *node)
+static Block *block_of_record(Thread *thread)
 {
-    Event *event = event_of(name, unit);
-    if (event == NULL)
-        return NULL;
+    Block *block = spare;
+    if (block == NULL)
+        block = part_block(part, BLOCK_SAMPLES, (uint32_t)thread->index, sizeof(SampleRecord));
+    else {
+        spare = (Block *)(uintptr_t)block_before(block);
+        block->thread = (uint32_t)thread->index;
+    }
+    if (block != NULL) {
+        block->unused[0] = (uint64_t)(uintptr_t)thread->sample_blocks;
+        thread->sample_blocks = block;
+    }
+    return block;
+}
+
+static SampleRecord *record_of(uint64_t event, Thread *thread, Node *node)
+{
     if (samples_generation != generation) {
         table_clear(&samples);
+        spare = NULL;
         samples_generation = generation;
     }
-    SampleRecord wanted = {.event = event->id, .thread = thread->index, .node = node};
+    SampleRecord wanted = {.event = event, .thread = thread->index, .node = node};
     uint64_t hash = sample_hash(&wanted);
     SampleRecord *record = table_find(&samples, hash, sample_is, &wanted);
     if (record != NULL)
         return record;
-    Block *block = part_block(part, BLOCK_SAMPLES, (uint32_t)thread->index, sizeof *record);
+    Block *block = block_of_record(thread);
     if (block == NULL)
         return NULL;
     record = (SampleRecord *)(block + 1);
     *record = wanted;
+    __atomic_store_n(&block->kind, BLOCK_SAMPLES, __ATOMIC_RELEASE);
     return table_put(&samples, hash, record) == 0 ? record : NULL;
+}
+
+SampleRecord *sample_record(const char *name, const char *unit, Thread *thread, Node *node)
+{
+    Event *event = event_of(name, unit);
+    return event != NULL ? record_of(event->id, thread, node) : NULL;
 }
 
 void sample_add(SampleRecord *record, double value)
@@ -91,6 +113,35 @@ void sample_add(SampleRecord *record, double value)
         record->minimum = value;
     if (value > record->maximum)
         record->maximum = value;
+}
+
+void samples_sum(SampleRecord *into, const SampleRecord *from)
+{
+    if (into->count == 0 || from->minimum < into->minimum)
+        into->minimum = from->minimum;
+    if (into->count == 0 || from->maximum > into->maximum)
+        into->maximum = from->maximum;
+    into->count += from->count;
+    into->sum += from->sum;
+    into->sum_squares += from->sum_squares;
+}
+
+void samples_move(Thread *from, Thread *to, Node *(*moved)(const Node *node))
+{
+    for (Block *block = (Block *)(uintptr_t)from->sample_blocks, *before; block != NULL;
+         block = before) {
+        before = (Block *)(uintptr_t)block_before(block);
+        SampleRecord *record = (SampleRecord *)(block + 1);
+        Node *node = record->node != NULL ? moved(record->node) : NULL;
+        SampleRecord *into = record_of(record->event, to, node);
+        if (into != NULL)
+            samples_sum(into, record);
+        table_remove(&samples, sample_hash(record), record);
+        __atomic_store_n(&block->kind, BLOCK_REST, __ATOMIC_RELEASE);
+        block->unused[0] = (uint64_t)(uintptr_t)spare;
+        spare = block;
+    }
+    from->sample_blocks = NULL;
 }
 
 int sample(const char *name, const char *unit, double value, Thread *thread, Node *node)

@@ -46,6 +46,7 @@ GpuPlace gpu_place(void)
         return place;
     if (thread != NULL) {
         Node *node = visible(thread);
+        thread->is_apart = 1;
         place.host = (uint64_t)node;
         if (node->parent != NULL) {
             place.launch = place.host;

@@ -89,4 +89,11 @@ static void operations_finish(int ends)
     }
 }
 
-Listener operations_listener = {.on_finish = operations_finish};
+static void on_thread_end(Thread *thread)
+{
+    (void)thread;
+    free(operation_places);
+    operation_places = NULL;
+}
+
+Listener operations_listener = {.on_thread_end = on_thread_end, .on_finish = operations_finish};

@@ -157,7 +157,7 @@ static void operator_ends(const OpenOperator *open)
     Thread *thread = active ? this_thread : NULL;
     int is_innermost = thread != NULL && thread->cursor == node;
     if (is_innermost) {
-        thread->without_gil = 1;
+        thread->without_gil = thread->is_apart = 1;
         node_stop(thread, node, now);
         thread->without_gil = 0;
         cursor_set(thread, node->parent);

@@ -25,6 +25,7 @@ const char options_doc[] = PyDoc_STR(
 "program's), own_libraries (folders, each ended by a slash), own_texts (files that are none, with\n"
 "code of the program), operator_calls (1: record them; 2: with the sizes and types of their inputs),\n"
 "sample_ms, wait_for_main, helper, quiet,\n"
+"threads_apart (ended threads of one beginning that are not added up, see thread_rows.h; -1: all),\n"
 "early (ticks, ns), rights (of the launcher, see rights()), storer_argv, storer_env,\n"
 "gpu_collector (bytes: the collector's path; absent: no GPU), gpu_libraries, gpu_trace,\n"
 "library_folders (each ended by a slash; with them an import is one row),\n"
@@ -80,6 +81,7 @@ static const struct {
     OPTION(throttle, NUMBER, 0),
     OPTION(throttle_calls, NUMBER, 100000),
     OPTION(throttle_ns_per_call, NUMBER, 10000),
+    OPTION(threads_apart, NUMBER, -1),
     OPTION(steps_first, NUMBER, 0),
     OPTION(steps_last, NUMBER, -1),
     OPTION(spans, NUMBER, 0),

@@ -18,6 +18,7 @@ typedef struct Options {
     long long root_pid, reader_pid, c_calls, mpi, depth, max_callpaths, helper, quiet, wait_for_main, sample_ms;
     long long operator_calls, lines_of_all;
     long long throttle, throttle_calls, throttle_ns_per_call;
+    long long threads_apart;
     long long steps_first, steps_last, spans;
     long long counters_at_calls, counters_by_rdpmc, counters_whole;
     long long gpu_modules_bytes, gpu_trace, gpu_flush_ms, gpu_end_ms;

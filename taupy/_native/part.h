@@ -32,7 +32,7 @@
 enum PartState { PART_RUNNING = 0, PART_ENDED = 1, PART_EXEC = 2, PART_SNAPSHOT = 3 };
 
 enum BlockKind {
-    BLOCK_REST = 0,     /* unused rest of a chunk */
+    BLOCK_REST = 0,     /* unused: the rest of a chunk, or free again */
     BLOCK_NODES = 1,    /* Node[]: call paths of one thread */
     BLOCK_THREAD = 2,   /* Thread */
     BLOCK_ROUTINE = 3,  /* RoutineRecord and its strings */
@@ -54,6 +54,7 @@ enum BlockKind {
     BLOCK_LINE_NODES = 19,      /* LineNode[] of one thread and routine */
     BLOCK_LINES_APART = 20,     /* LineApart[] of one thread */
     BLOCK_SUSPENSIONS = 21,     /* SuspensionRecord[] of one thread */
+    BLOCK_THREAD_ROW = 22,      /* ThreadRow: of how many threads this one has the sums */
     BLOCK_PART = 32,    /* FoldedName and a part; only in the file of folded parts */
 };
 

@@ -205,6 +205,7 @@ static void phase_begin(Thread *thread, PyObject *object)
             phases[i].node = NULL;
     uint64_t id = ++phase_ids;
     PyObject *reference = phase_reference(object, id);
+    thread->is_apart = 1;
     phases[phases_open++] = (OpenPhase){object, reference, id, thread, key, node, node->depth};
 }
 

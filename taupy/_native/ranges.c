@@ -125,13 +125,7 @@ static void ranges_write(void)
             continue;
         }
         SampleRecord *into = sum->record, *from = &sum->waiting;
-        if (into->count == 0 || from->minimum < into->minimum)
-            into->minimum = from->minimum;
-        if (into->count == 0 || from->maximum > into->maximum)
-            into->maximum = from->maximum;
-        into->count += from->count;
-        into->sum += from->sum;
-        into->sum_squares += from->sum_squares;
+        samples_sum(into, from);
         from->count = 0;
         from->sum = from->sum_squares = 0;
     }
@@ -166,6 +160,8 @@ static Thread *range_place(Node **node)
 {
     GpuPlace place = gpu_place();
     Thread *thread = this_thread;
+    if (thread != NULL)
+        thread->is_apart = 1;
     *node = (Node *)(uintptr_t)place.launch;
     Node *root = *node;
     while (root != NULL && root->parent != NULL)

@@ -67,6 +67,15 @@ void routine_add_node(Routine *routine, Node *node)
     routine->nodes[routine->node_count++] = node;
 }
 
+void routine_drop_node(Routine *routine, const Node *node)
+{
+    for (uint64_t i = routine->node_count; i-- > 0;) /* most are among the newest */
+        if (routine->nodes[i] == node) {
+            routine->nodes[i] = routine->nodes[--routine->node_count];
+            return;
+        }
+}
+
 /* Change the key of the routine's nodes and record. */
 static void routine_rekey(Routine *routine, void *key)
 {

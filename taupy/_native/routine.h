@@ -59,6 +59,13 @@ enum Names { /* whose names are read when the routine is called, see thread.h */
     NAMES_ALL = 2,
 };
 
+enum OfThreading { /* see thread_rows.h */
+    THREADING_NONE = 0,
+    THREADING_OTHER = 1, /* the module threading's */
+    THREADING_WAY = 2,   /* and on the way to the routine that a thread begins in, */
+    THREADING_RUN = 3,   /* which it calls */
+};
+
 enum Backward { /* whether autograd's threads work on its behalf */
     BACKWARD_UNKNOWN = 0,
     BACKWARD_YES = 1,
@@ -129,6 +136,8 @@ typedef struct Routine {
     uint32_t layer_kind;   /* with ROUTINE_LAYER: enum LayerKind */
     uint32_t names_threads; /* enum Names */
     uint32_t has_lines;     /* see line_events.h */
+    uint32_t of_threading;  /* enum OfThreading */
+    struct Beginner *beginner; /* threads begin in it; or NULL. See thread_rows.c */
 } Routine;
 
 /* A module that recognises routines when they are first seen. All registered watches are called, in
@@ -166,6 +175,8 @@ Routine *routine_find(const void *key);
 int routine_is_own(const Routine *routine);
 /* Add a node to the routine's list; if there is no memory for that, the routine cannot retire. */
 void routine_add_node(Routine *routine, Node *node);
+/* The node is no longer one of the routine's. */
+void routine_drop_node(Routine *routine, const Node *node);
 /* The routine's node below `parent`, when the code object's key has not led to it. */
 Node *routine_node(Routine *routine, Thread *thread, const Node *parent);
 /* Create the routine for a key, which must be unknown; NULL if memory runs out. */

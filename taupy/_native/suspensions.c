@@ -39,10 +39,11 @@ static SuspensionRecord *find(const Node *node, int64_t instruction)
     return found;
 }
 
-static NOINLINE SuspensionRecord *add(const Thread *thread, const Node *node, PyCodeObject *code,
+static NOINLINE SuspensionRecord *add(Thread *thread, const Node *node, PyCodeObject *code,
                                       int64_t instruction)
 {
     int saved = errno;
+    thread->is_apart = 1;
     if (room_count == 0 || room_thread != thread->index) {
         Block *block = part_block(part, BLOCK_SUSPENSIONS, (uint32_t)thread->index,
                                   RECORDS_A_BLOCK * sizeof(SuspensionRecord));
@@ -79,7 +80,7 @@ static void lead_here(SuspensionRecord *here)
         }
 }
 
-void suspension_begins(const Thread *thread, const Node *node, PyCodeObject *code,
+void suspension_begins(Thread *thread, const Node *node, PyCodeObject *code,
                        int64_t instruction, uint64_t now)
 {
     SuspensionRecord *here = find(node, instruction);
@@ -91,7 +92,7 @@ void suspension_begins(const Thread *thread, const Node *node, PyCodeObject *cod
     inner = here;
 }
 
-void suspension_ends(const Thread *thread, const Node *node, PyCodeObject *code,
+void suspension_ends(Thread *thread, const Node *node, PyCodeObject *code,
                      int64_t instruction)
 {
     SuspensionRecord *here = find(node, instruction);

@@ -30,10 +30,10 @@ static inline int suspends(const void *code)
 }
 
 /* A call of such code, on this call path, is suspended at this instruction (in bytes of code). */
-void suspension_begins(const Thread *thread, const Node *node, PyCodeObject *code,
+void suspension_begins(Thread *thread, const Node *node, PyCodeObject *code,
                        int64_t instruction, uint64_t now);
 /* It was resumed when the call path was entered last. */
-void suspension_ends(const Thread *thread, const Node *node, PyCodeObject *code,
+void suspension_ends(Thread *thread, const Node *node, PyCodeObject *code,
                      int64_t instruction);
 
 #endif

@@ -8,6 +8,7 @@
 #include "metrics.h"
 #include "names.h"
 #include "process.h"
+#include "thread_rows.h"
 #include <errno.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -20,11 +21,14 @@ static void thread_ended(void *value)
     if (part == NULL || thread != this_thread || !part_is_ours())
         return;
     pthread_mutex_lock(&ended_lock);
+    thread->is_apart |= thread->steps != NULL;
     TELL(on_thread_end, thread);
     if (!is_filtered())
         thread->cpu_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
     __atomic_store_n(&thread->ended_ticks, clock_ticks(), __ATOMIC_RELEASE);
     part_moment(thread->ended_ticks);
+    this_thread = NULL; /* it may soon be another one's */
+    thread_row_ended(thread);
     pthread_mutex_unlock(&ended_lock);
 }
 
@@ -43,6 +47,17 @@ void threads_release(void)
     threads_forget();
 }
 
+/* Make a thread that is free again like a new one. It is in the list of threads all the time, for
+ * which it is over, since that is read without the GIL. */
+static void thread_clear(Thread *thread)
+{
+    Block *block = (Block *)thread - 1;
+    memset(thread, 0, offsetof(Thread, ended_ticks));
+    memset(&thread->cpu_start_ns, 0, offsetof(Thread, next) - offsetof(Thread, cpu_start_ns));
+    memset(&thread->next + 1, 0, (size_t)((char *)(thread + 1) - (char *)(&thread->next + 1)));
+    memset(block->unused, 0, sizeof block->unused);
+}
+
 Thread *thread_new(void)
 {
     int saved = errno;
@@ -54,15 +69,20 @@ Thread *thread_new(void)
         }
         interpreter_describe();
     }
-    Block *block = part_block(part, BLOCK_THREAD, (uint32_t)thread_count, sizeof(Thread));
+    int is_again = (thread = thread_rows_take()) != NULL;
+    Block *block = is_again ? (Block *)thread - 1
+                            : part_block(part, BLOCK_THREAD, (uint32_t)thread_count, sizeof(Thread));
     if (block == NULL) {
         part->calls_over_limit++;
         goto out;
     }
     thread = (Thread *)(block + 1);
+    if (is_again)
+        thread_clear(thread);
     thread->index = thread_count++;
     thread->native_id = (uint64_t)syscall(SYS_gettid);
     thread->state = interpreter_thread();
+    thread->stays = threads_apart == UINT64_MAX || thread->index == 0;
     thread->pthread = pthread_self();
     thread->stack_low = STACK_UNKNOWN;
     thread->cpu_start_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
@@ -72,15 +92,22 @@ Thread *thread_new(void)
     thread->root.calls = 1;
     thread->root.region = REGION_PHASE;
     cursor_set(thread, &thread->root);
+    if (is_again) {
+        block->thread = (uint32_t)thread->index;
+        __atomic_store_n(&block->kind, BLOCK_THREAD, __ATOMIC_RELEASE);
+        __atomic_store_n(&thread->ended_ticks, 0, __ATOMIC_RELEASE);
+    }
     pthread_setspecific(thread_key, thread);
     this_thread = thread;
     TELL(on_thread, thread);
     if (metric_count)
         metrics_enter(thread, &thread->root);
     thread->root.t0 = clock_ticks();
-    thread->next = threads;
-    guard_thread(thread);
-    __atomic_store_n(&threads, thread, __ATOMIC_RELEASE); /* gpu_place reads it without the GIL */
+    if (!is_again) {
+        thread->next = threads;
+        guard_thread(thread);
+        __atomic_store_n(&threads, thread, __ATOMIC_RELEASE); /* gpu_place reads it without the GIL */
+    }
     TELL(on_thread_begun, thread);
 out:
     errno = saved;
@@ -171,15 +198,16 @@ void thread_names(Thread *thread, const Routine *routine)
         for (thread = threads; thread != NULL; thread = thread->next)
             if (!thread_is_over(thread))
                 thread_name(thread);
+    if (routine->names_threads == NAMES_ALL)
+        thread_rows_add();
     PyErr_Restore(type, value, trace);
 }
 
 /* Where threading is about to forget a thread, or all. */
 static uint32_t naming_routines(Routine *routine)
 {
-    size_t size = strlen(routine->file);
-    int is_threading = size >= 13 && strcmp(routine->file + size - 13, "/threading.py") == 0;
-    routine->names_threads = !is_threading                                  ? NAMES_NONE
+    routine->of_threading = threading_kind(routine);
+    routine->names_threads = routine->of_threading == THREADING_NONE         ? NAMES_NONE
                              : strcmp(routine->name, "Thread._delete") == 0 ? NAMES_OWN
                              : strcmp(routine->name, "_shutdown") == 0      ? NAMES_ALL
                                                                             : NAMES_NONE;

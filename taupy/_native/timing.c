@@ -2,6 +2,7 @@
  * throttling. */
 #include "timing.h"
 #include "listeners.h"
+#include "thread_rows.h"
 
 uint64_t depth_limit;
 int throttling;
@@ -51,8 +52,10 @@ static Node *child_recorded(Thread *thread, Node *parent, Routine *routine)
     if (routine->generation != generation)
         routine_record(routine);
     node = node_new(thread, parent, routine->node_key);
-    if (node != NULL)
+    if (node != NULL) {
         routine_add_node(routine, node);
+        thread_row_path(thread, routine, node);
+    }
     TELL(on_path, thread, routine, node);
     if (node == NULL)
         call_fold(thread);

@@ -131,7 +131,9 @@ class Tree(NamedTuple):
             codes["parent"] += [row + before if row >= 0 else -1 for row in tree.parent]
             codes["calls"] += tree.calls
             codes["exclusive"] += tree.exclusive.get(TIME.name) or [None] * len(tree)
-        threads = [ThreadRow(*astuple(thread.thread)[:5]) for thread in measured]
+        threads = [
+            ThreadRow(*astuple(at.thread)[:5])._replace(threads=at.thread.count) for at in measured
+        ]
         codes.update(threads=threads, timers=timers)
         paths = {row.timer: timer.path for row, timer in zip(timers, profile.timers, strict=True)}
         return cls(**codes), paths

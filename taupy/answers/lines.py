@@ -211,7 +211,10 @@ class Lines:
         rows = []
         for measured in profile.threads:
             thread = measured.thread
-            row = ThreadRow(thread.node, thread.context, thread.thread, thread.kind, thread.name)
+            row = ThreadRow(
+                *(thread.node, thread.context, thread.thread, thread.kind, thread.name),
+                *(thread.count, thread.least_ns or 0, thread.most_ns or 0),
+            )
             rows += [
                 LineRow(
                     row, timers[line.timer],

@@ -31,6 +31,7 @@ from taupy.model.sampled import STATES
 from taupy.model.thread_groups import groups_of
 from taupy.pprof import figures, flat, selection, terminal
 from taupy.pprof.figures import Order
+from taupy.pprof.flat import number_of
 from taupy.pprof.selection import Test
 from taupy.pprof.view import View
 from taupy.profiledb import metrics, query
@@ -305,7 +306,7 @@ class Request:
         if streams:
             kinds["GPU streams"] = streams
         return {
-            f"{len(mine)} {kind.upper()}, ADDED UP (--thread all: one by one)": mine
+            f"{number_of(mine)} {kind.upper()}, ADDED UP (--thread all: one by one)": mine
             for kind, mine in kinds.items()
             if len(mine) >= _SEVERAL
         }

@@ -11,6 +11,7 @@ import os
 import sys
 
 from taupy.commands import options
+from taupy.commands.run_arguments import THREADS
 from taupy.errors import TaupyError, UsageError
 from taupy.network import layers, steps
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 _SPANS = 1_000_000
+_THREADS_AT_MOST = 1 << 62
 """Records of single layers and phases in each process: 24 MB of its part."""
 
 
@@ -48,6 +50,9 @@ class Plan:
         self.traces = _traces(args.trace, self.project.get("trace"))
         if "host" in self.traces:
             self._take_spans()
+        threads = _threads(args.threads, self.project.get("threads"))
+        if threads is not None and not self.traces:
+            self.options["threads_apart"] = threads
 
     def _take_window(self, window: str) -> None:
         if not self.is_native:
@@ -67,6 +72,17 @@ class Plan:
     @property
     def is_native(self) -> bool:
         return self.engine == "native"
+
+
+def _threads(given: str | None, project: Any) -> int | None:
+    """How many ended threads of one beginning keep rows of their own; None: all."""
+    text = given if given is not None else str(THREADS if project is None else project)
+    if text == "all":
+        return None
+    if not text.isdecimal() or not 0 < int(text) < _THREADS_AT_MOST:
+        where = "--threads" if given is not None else "`threads` of [tool.taupy]"
+        raise UsageError(f"{where} is a number from 1 on, or all, not {text!r}")
+    return int(text)
 
 
 def _traces(given: list[list[str]], project: Any) -> set[str]:

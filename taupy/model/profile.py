@@ -65,7 +65,8 @@ class Timer(NamedTuple):
 
 @dataclass(frozen=True, slots=True, order=True)
 class Thread:
-    """One line of execution: a host thread, or one stream of one GPU.
+    """One line of execution: a host thread, or one stream of one GPU; or the sum of several host
+    threads that have ended and began in the same routine.
 
     Attributes:
         node: process rank, 0 for a lone process.
@@ -73,6 +74,8 @@ class Thread:
         thread: host thread in order of appearance, or stream, from 0.
         name: the thread's name if it has one ("MainThread").
         native_id: the operating system's thread id, 0 if there is none.
+        count: of the threads that were added up.
+        least_ns, most_ns: of several, the shortest and the longest time of one.
     """
 
     node: int
@@ -81,6 +84,9 @@ class Thread:
     kind: ThreadKind = "host"
     name: str = ""
     native_id: int = 0
+    count: int = 1
+    least_ns: int | None = None
+    most_ns: int | None = None
 
     @property
     def place(self) -> tuple[int, int, int]:

@@ -22,7 +22,7 @@ NAMES = (
     "cupti_backend", "db", "depth", "derived", "engine", "exclude", "experiment",
     "fold_libraries", "gpu", "gpu_end_ms", "gpu_flush_ms", "imports", "include", "keep_secrets",
     "match", "max_callpaths", "metrics", "pm_interval", "pm_sampling", "secrets", "sets", "source",
-    "throttle", "throttle_calls", "throttle_usec", "trace", "trace_spans", "trust_files",
+    "threads", "throttle", "throttle_calls", "throttle_usec", "trace", "trace_spans", "trust_files",
     "watch",
     "lines",
 )  # fmt: skip

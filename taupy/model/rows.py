@@ -56,13 +56,17 @@ def signal_name(number: int) -> str:
 
 
 class ThreadRow(NamedTuple):
-    """One thread of a trial."""
+    """One thread of a trial, or several that were added up, with the shortest and the longest time
+    of one."""
 
     node: int
     context: int
     thread: int
     kind: str
     name: str
+    threads: int = 1
+    least_ns: int = 0
+    most_ns: int = 0
 
 
 class TimerRow(NamedTuple):

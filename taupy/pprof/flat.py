@@ -18,6 +18,7 @@ from taupy.pprof import figures
 from taupy.pprof.figures import Figures, Order
 from taupy.pprof.selection import Place, Test, place_of
 from taupy.pprof.view import Cell, Column, Kind, View
+from taupy.units import duration, several
 
 Statistic = Literal["total", "mean", "min", "max", "stddev"]
 STATISTICS: tuple[Statistic, ...] = get_args(Statistic)
@@ -66,7 +67,8 @@ def views(
     for thread, row in zip(answer.threads, figures.of(answer, answer.timers), strict=True):
         by_thread[place_of(thread)].append(row)
         by_timer.setdefault(row.timer, []).append(row)
-    over = _Over(answer, sum(map(bool, by_thread.values())))
+    counts = [thread.threads for thread in answer.threads]
+    over = _Over(answer, number_of(at for at in threads if by_thread[place_of(at)]), counts)
     spread: Mapping[str, float] = {}
     if choice.sort == "stddev":  # which only sorts
         spread = {name: over.spread(rows) for name, rows in by_timer.items()}
@@ -86,7 +88,7 @@ def views(
             for row in by_thread[place_of(thread)]:
                 of_kind.setdefault(row.timer, []).append(row)
         if of_kind:
-            over_kind = _Over(answer, len(mine))
+            over_kind = _Over(answer, number_of(mine), counts)
             selected = _summed(over_kind, of_kind, spread, "total", meant)
             listed_views.append(_summary_view("total", *selected, over_kind, choice, title))
     for statistic in _summaries(choice, answer, over.threads):
@@ -119,7 +121,18 @@ def _chosen(
 def thread_title(thread: ThreadRow, metric: Metric) -> str:
     """TAU's notation with the thread's name: `NODE 0;CONTEXT 0;THREAD 1: worker`."""
     place = f"NODE {thread.node};CONTEXT {thread.context};THREAD {thread.thread}:"
-    return place + (f" {thread.name}" if thread.name else "") + metric_remark(metric)
+    name = f" {thread.name}" if thread.name else ""
+    if thread.threads > 1:
+        name += (
+            f" ({several(thread.threads, 'thread')} of {duration(thread.least_ns)} to"
+            f" {duration(thread.most_ns)} each)"
+        )
+    return place + name + metric_remark(metric)
+
+
+def number_of(threads: Iterable[ThreadRow]) -> int:
+    """How many threads these are, those included that were added up."""
+    return sum(thread.threads for thread in threads)
 
 
 def metric_remark(metric: Metric) -> str:
@@ -182,15 +195,18 @@ def _summaries(choice: FlatOptions, answer: Answer, threads: int) -> tuple[Stati
 class _Over:
     """Statistics over threads.
 
-    A thread that never called a routine counts as 0. For a ratio, total and mean are the ratio
-    of the sums, and the other statistics are over the threads that have a value.
+    A thread that never called a routine counts as 0; each of several that were added up counts as
+    their mean. For a ratio, total and mean are the ratio of the sums, and the other statistics are
+    over the threads that have a value.
 
     Attributes:
         threads: number of threads measured.
+        counts: of how many threads each row of the answer is the sum.
     """
 
     answer: Answer
     threads: int
+    counts: Sequence[int]
 
     def summary(self, rows: Sequence[Figures], statistic: Statistic) -> Figures:
         """One routine's figures over threads; for the mean, its total, of which `mean` is made.
@@ -204,6 +220,7 @@ class _Over:
             rows = [row if row.calls else row._replace(inclusive=row.exclusive) for row in rows]
         calls = [row.calls for row in rows]
         exclusive, inclusive = [row.exclusive for row in rows], [row.inclusive or 0 for row in rows]
+        counts = self._counts(rows)
         summed = _STATISTICS[statistic]
         if statistic in ("total", "mean"):
             exclusive_per_call = figures.ratio(sum(exclusive), sum(calls))
@@ -213,8 +230,8 @@ class _Over:
             exclusive_per_call = _per_call(summed, exclusive, calls)
             inclusive_per_call = _per_call(summed, inclusive, calls)
         return rows[0]._replace(
-            calls=summed(calls, self.threads),
-            subroutines=summed([row.subroutines for row in rows], self.threads),
+            calls=summed(calls, counts, self.threads),
+            subroutines=summed([row.subroutines for row in rows], counts, self.threads),
             exclusive=self._value(rows, "exclusive", statistic),
             inclusive=self._value(rows, "inclusive", statistic),
             exclusive_per_call=exclusive_per_call,
@@ -239,51 +256,68 @@ class _Over:
     ) -> float:
         values = [getattr(row, value) for row in rows]
         if self.answer.additive:
-            return _STATISTICS[which](values, self.threads)
+            return _STATISTICS[which](values, self._counts(rows), self.threads)
         if which in ("total", "mean"):
             places = [at for row in rows for at in row.rows]
             together = self.answer.taken(places).summed([0] * len(places), 1)
             return together.values(value)[0]
         finite = [value for value in values if value == value]
-        return _STATISTICS[which](finite, len(finite)) if finite else math.nan
+        return _STATISTICS[which](finite, [1] * len(finite), len(finite)) if finite else math.nan
+
+    def _counts(self, rows: Sequence[Figures]) -> list[int]:
+        """Of how many threads each of these is the sum."""
+        return [self.counts[row.rows[0]] for row in rows]
 
     def spread(self, rows: Sequence[Figures]) -> float:
         values = [row.exclusive for row in rows]
         if self.answer.additive:
-            return _spread(values, self.threads)
+            return _spread(values, self._counts(rows), self.threads)
         finite = [value for value in values if value == value]
-        return _spread(finite, len(finite)) if finite else 0.0
+        return _spread(finite, [1] * len(finite), len(finite)) if finite else 0.0
 
 
 def _per_call(
-    summed: Callable[[Sequence[float], int], float],
+    summed: Summed,
     values: Sequence[float],
     calls: Sequence[float],
 ) -> float | None:
     per_call = [value / count for value, count in zip(values, calls, strict=True) if count]
-    return summed(per_call, len(per_call)) if per_call else None
+    return summed(per_call, [1] * len(per_call), len(per_call)) if per_call else None
 
 
-def _total(values: Sequence[float], threads: int) -> float:
-    return sum(values)
+Summed = Callable[[Sequence[float], Sequence[int], int], float]
+"""Takes the sums of threads, of how many each is one, and the number of all threads."""
 
 
-def _least(values: Sequence[float], threads: int) -> float:
-    return min(values) if len(values) == threads else min(0, *values)
+def _total(sums: Sequence[float], counts: Sequence[int], threads: int) -> float:
+    return sum(sums)
 
 
-def _most(values: Sequence[float], threads: int) -> float:
-    return max(values) if len(values) == threads else max(0, *values)
+def _means(sums: Sequence[float], counts: Sequence[int]) -> list[float]:
+    return [
+        whole / count if count > 1 else whole for whole, count in zip(sums, counts, strict=True)
+    ]
 
 
-def _spread(values: Sequence[float], threads: int) -> float:
+def _least(sums: Sequence[float], counts: Sequence[int], threads: int) -> float:
+    values = _means(sums, counts)
+    return min(values) if sum(counts) == threads else min(0, *values)
+
+
+def _most(sums: Sequence[float], counts: Sequence[int], threads: int) -> float:
+    values = _means(sums, counts)
+    return max(values) if sum(counts) == threads else max(0, *values)
+
+
+def _spread(sums: Sequence[float], counts: Sequence[int], threads: int) -> float:
     """Population standard deviation of the threads' values."""
-    mean = sum(values) / threads
-    squares = sum((value - mean) ** 2 for value in values)
-    return math.sqrt((squares + (threads - len(values)) * mean**2) / threads)
+    mean = sum(sums) / threads
+    values = zip(_means(sums, counts), counts, strict=True)
+    squares = sum(count * (value - mean) ** 2 for value, count in values)
+    return math.sqrt((squares + (threads - sum(counts)) * mean**2) / threads)
 
 
-_STATISTICS: dict[Statistic, Callable[[Sequence[float], int], float]] = {
+_STATISTICS: dict[Statistic, Summed] = {
     "total": _total,
     "mean": _total,
     "min": _least,

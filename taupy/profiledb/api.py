@@ -220,7 +220,8 @@ class Trial:
         return frame(rows, names)
 
     def threads(self) -> pd.DataFrame:
-        """Columns: node, context, thread, kind, name."""
+        """Columns: node, context, thread, kind, name; threads, least_ns, most_ns: of how many
+        threads that were added up the row is, and the shortest and longest time of one."""
         with self._database._opened() as db:
             return frame(query.threads(db, self.row.id), ThreadRow._fields)
 

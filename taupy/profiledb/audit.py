@@ -234,7 +234,7 @@ def _odd_events(db: ProfileDB) -> Iterator[str]:
 # --- a trial -----------------------------------------------------------------
 
 _THREADS = (
-    "SELECT id, node, context, thread, kind, name, native_id FROM thread"
+    "SELECT id, node, context, thread, kind, name, native_id, count, least_ns, most_ns FROM thread"
     " WHERE trial_id = ? ORDER BY node, context, thread"
 )
 

@@ -205,7 +205,10 @@ DIMENSIONS: dict[str, Dimension] = {
     "gpu": Dimension("trial", _GPU, lambda *names: " + ".join(dict.fromkeys(names)), title="GPU"),
     "thread": Dimension(
         "thread",
-        _of_thread("thread.node, thread.context, thread.thread, thread.kind, thread.name"),
+        _of_thread(
+            "thread.node, thread.context, thread.thread, thread.kind, thread.name, thread.count,"
+            " ifnull(thread.least_ns, 0), ifnull(thread.most_ns, 0)"
+        ),
         ThreadRow,
         _place,
         across="the same node, context and thread",

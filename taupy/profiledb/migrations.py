@@ -27,6 +27,7 @@ from taupy.profiledb.schema import (
     SOURCES,
     STEPS,
     TABLES,
+    THREAD_ROWS,
 )
 from taupy.profiledb.schema_views import VIEWS
 from taupy.profiledb.tables import by_sqlite_utils
@@ -106,6 +107,12 @@ def add_exact_lines(database: Any) -> None:
         database.execute(statement)
 
 
+def add_thread_rows(database: Any) -> None:
+    """Version 13: rows of several threads."""
+    for statement in THREAD_ROWS:
+        database.execute(statement)
+
+
 PLAIN: tuple[Upgrade, ...] = (
     make_tables,
     add_samples,
@@ -119,6 +126,7 @@ PLAIN: tuple[Upgrade, ...] = (
     add_backward_passes,
     add_sources,
     add_exact_lines,
+    add_thread_rows,
 )
 """Upgrades that only execute statements, since their tables have no row ids, which sqlite-utils'
 `create` does not know; they also make a new file, for which it is not imported."""

@@ -154,7 +154,7 @@ SELECT trial.id AS trial_id, application.name AS application, experiment.name AS
         "A routine in every trial that has it. routine: a part of its name.",
         """
 SELECT trial.id AS trial_id, application.name AS application, experiment.name AS experiment,
-       trial.name AS trial, timer.name AS timer, count(*) AS threads,
+       trial.name AS trial, timer.name AS timer, sum(thread.count) AS threads,
        sum(timer_call.calls) AS calls, sum(value.exclusive) / 1e6 AS exclusive_ms,
        sum(value.inclusive) / 1e6 AS inclusive_ms, trial.started_at
   FROM timer
@@ -176,18 +176,21 @@ SELECT trial.id AS trial_id, application.name AS application, experiment.name AS
         "Load imbalance",
         "Routines run by several host threads, by potential gain from balancing: maximum - mean.",
         f"""
-SELECT value.trial_id, timer.name AS timer, count(*) AS threads,
-       avg(value.exclusive) / 1e6 AS mean_ms, min(value.exclusive) / 1e6 AS minimum_ms,
-       max(value.exclusive) / 1e6 AS maximum_ms,
-       round(100.0 * max(value.exclusive) / nullif(avg(value.exclusive), 0) - 100, 1)
+SELECT value.trial_id, timer.name AS timer, sum(thread.count) AS threads,
+       1.0 * sum(value.exclusive) / sum(thread.count) / 1e6 AS mean_ms,
+       min(value.exclusive / thread.count) / 1e6 AS minimum_ms,
+       max(value.exclusive / thread.count) / 1e6 AS maximum_ms,
+       round(100.0 * max(value.exclusive / thread.count)
+             / nullif(1.0 * sum(value.exclusive) / sum(thread.count), 0) - 100, 1)
            AS imbalance_percent,
-       (max(value.exclusive) - avg(value.exclusive)) / 1e6 AS lost_ms
+       (max(value.exclusive / thread.count)
+        - 1.0 * sum(value.exclusive) / sum(thread.count)) / 1e6 AS lost_ms
   FROM timer_value AS value
   JOIN metric ON metric.id = value.metric_id AND metric.name = 'time'
   JOIN thread ON thread.id = value.thread_id AND thread.kind = 'host'
   JOIN timer ON timer.id = value.timer_id
  WHERE value.trial_id = {_LAST.format("trial")}
- GROUP BY timer.id HAVING count(*) > 1 ORDER BY lost_ms DESC LIMIT 100""",
+ GROUP BY timer.id HAVING sum(thread.count) > 1 ORDER BY lost_ms DESC LIMIT 100""",
     ),
     "user_events_of_a_trial": Page(
         "User events",
@@ -310,7 +313,9 @@ COLUMNS = {
     "timer_id": "derived from content: the same in every trial and file",
     "parent_id": "the caller's call path, empty for a root",
     "event": "name of the user event",
-    "count": "of samples, or of launches",
+    "count": "of samples, of launches, or of threads that were added up",
+    "least_ns": "shortest time of a thread that was added up",
+    "most_ns": "longest time of a thread that was added up",
     "minimum": "smallest sample",
     "maximum": "largest sample",
     "mean": "of the samples",

@@ -214,8 +214,8 @@ def add_callpath_columns(
 def add_thread(connection: sqlite3.Connection, trial: int, thread: Thread) -> int:
     """Insert a thread; returns its id."""
     cursor = connection.execute(
-        "INSERT INTO thread (trial_id, node, context, thread, kind, name, native_id)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?)",
+        "INSERT INTO thread (trial_id, node, context, thread, kind, name, native_id, count,"
+        " least_ns, most_ns) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
             trial,
             thread.node,
@@ -224,6 +224,9 @@ def add_thread(connection: sqlite3.Connection, trial: int, thread: Thread) -> in
             thread.kind,
             storable(thread.name),
             thread.native_id,
+            thread.count,
+            thread.least_ns,
+            thread.most_ns,
         ),
     )
     assert cursor.lastrowid is not None

@@ -24,7 +24,7 @@ _METRICS = """
 """
 
 _THREADS = """
-    SELECT id, node, context, thread, kind, name
+    SELECT id, node, context, thread, kind, name, count, ifnull(least_ns, 0), ifnull(most_ns, 0)
       FROM thread WHERE trial_id = ? ORDER BY node, context, thread
 """
 
@@ -180,4 +180,4 @@ def user_events(db: ProfileDB, trial_id: int) -> list[EventRow]:
 def _places(db: ProfileDB, trial_id: int) -> dict[int, tuple[int, int, int]]:
     """Thread id -> node, context, thread, sorted."""
     rows = db.rows(_THREADS, (trial_id,))
-    return {id: (node, context, thread) for id, node, context, thread, _, _ in rows}
+    return {id: (node, context, thread) for id, node, context, thread, *_ in rows}

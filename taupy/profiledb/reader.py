@@ -51,7 +51,7 @@ _METRICS = """
 """
 
 _THREADS = """
-    SELECT id, node, context, thread, kind, name, native_id
+    SELECT id, node, context, thread, kind, name, native_id, count, least_ns, most_ns
       FROM thread WHERE trial_id = ? ORDER BY node, context, thread
 """
 

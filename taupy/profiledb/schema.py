@@ -489,6 +489,13 @@ EXACT_LINES = (
 """Additions of version 12. NULL: the row is an estimate. Of the rows of an exact line, one has its
 count and inclusive time, the others 0."""
 
+THREAD_ROWS = (
+    "ALTER TABLE thread ADD COLUMN count INTEGER NOT NULL DEFAULT 1",
+    "ALTER TABLE thread ADD COLUMN least_ns INTEGER",
+    "ALTER TABLE thread ADD COLUMN most_ns INTEGER",
+)
+"""Additions of version 13: a row of threads that were added up."""
+
 MODULES = (
     # Code loaded onto GPUs. sha256 is as in kernel_code.module, "" if it was not hashed.
     """CREATE TABLE module (

@@ -61,7 +61,8 @@ VIEWS = {
            trial.exit_code, trial.state,
            (SELECT count(DISTINCT thread.node) FROM thread
              WHERE thread.trial_id = trial.id) AS nodes,
-           (SELECT count(*) FROM thread WHERE thread.trial_id = trial.id) AS threads,
+           (SELECT ifnull(sum(thread.count), 0) FROM thread
+             WHERE thread.trial_id = trial.id) AS threads,
            (SELECT group_concat(tag.name, ', ') FROM tag WHERE tag.trial_id = trial.id) AS tags,
            trial.source, trial.uuid
       FROM trial
@@ -96,7 +97,8 @@ VIEWS = {
       CROSS JOIN timer ON timer.id = value.timer_id
      ORDER BY trial.id, metric.id, thread.node, thread.context, thread.thread,
               value.inclusive DESC, timer.name""",
-    # Like TAU's, means, minima and deviations count a thread without the timer as 0.
+    # Like TAU's, means, minima and deviations count a thread without the timer as 0. Of threads
+    # that were added up, each counts as their mean.
     "function_summary": f"""
     SELECT {_NAMES},
            metric.name AS metric, metric.unit,
@@ -123,25 +125,29 @@ VIEWS = {
                     - (1.0 * summed.inclusive / measured.threads)
                       * (1.0 * summed.inclusive / measured.threads))) AS inclusive_stddev
       FROM (SELECT value.trial_id, value.metric_id, value.timer_id,
-                   count(*) AS threads,
+                   sum(min(thread.count, max(timer_call.calls, 1))) AS threads,
                    sum(timer_call.calls) AS calls,
                    sum(timer_call.subroutines) AS subroutines,
                    sum(value.exclusive) AS exclusive,
-                   min(value.exclusive) AS exclusive_minimum,
-                   max(value.exclusive) AS exclusive_maximum,
-                   sum(1.0 * value.exclusive * value.exclusive) AS exclusive_squares,
+                   min(value.exclusive / thread.count) AS exclusive_minimum,
+                   max(value.exclusive / thread.count) AS exclusive_maximum,
+                   sum(1.0 * value.exclusive * value.exclusive / thread.count)
+                       AS exclusive_squares,
                    sum(value.inclusive) AS inclusive,
-                   min(value.inclusive) AS inclusive_minimum,
-                   max(value.inclusive) AS inclusive_maximum,
-                   sum(1.0 * value.inclusive * value.inclusive) AS inclusive_squares
+                   min(value.inclusive / thread.count) AS inclusive_minimum,
+                   max(value.inclusive / thread.count) AS inclusive_maximum,
+                   sum(1.0 * value.inclusive * value.inclusive / thread.count)
+                       AS inclusive_squares
               FROM timer_value AS value
               CROSS JOIN timer_call
                       ON timer_call.trial_id = value.trial_id
                      AND timer_call.thread_id = value.thread_id
                      AND timer_call.timer_id = value.timer_id
+              CROSS JOIN thread ON thread.id = value.thread_id
              GROUP BY value.trial_id, value.metric_id, value.timer_id) AS summed
-      JOIN (SELECT trial_id, metric_id, count(*) AS threads FROM thread_metric
-             GROUP BY trial_id, metric_id) AS measured
+      JOIN (SELECT thread_metric.trial_id, metric_id, sum(thread.count) AS threads
+              FROM thread_metric JOIN thread ON thread.id = thread_metric.thread_id
+             GROUP BY thread_metric.trial_id, metric_id) AS measured
         ON measured.trial_id = summed.trial_id AND measured.metric_id = summed.metric_id
       JOIN trial ON trial.id = summed.trial_id
       JOIN experiment ON experiment.id = trial.experiment_id

@@ -18,7 +18,7 @@ COUNTED = ("threads", "nodes", "gpus")
 """Parameters that are counted in the trial itself if no metadata has that name."""
 
 _COUNTS = {
-    "threads": "SELECT trial_id, count(*) FROM thread WHERE kind = 'host' GROUP BY trial_id",
+    "threads": "SELECT trial_id, sum(count) FROM thread WHERE kind = 'host' GROUP BY trial_id",
     "nodes": "SELECT trial_id, count(DISTINCT node) FROM thread GROUP BY trial_id",
     # Devices with streams; in trials without any known stream, the listed devices.
     "gpus": """

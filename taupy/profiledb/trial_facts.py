@@ -22,7 +22,9 @@ _OWN_METADATA = """
 """
 
 _THREADS = """
-    SELECT trial_id, node, context, thread, kind, name FROM thread WHERE trial_id IN ({ids})
+    SELECT trial_id, node, context, thread, kind, name, count, ifnull(least_ns, 0),
+           ifnull(most_ns, 0)
+      FROM thread WHERE trial_id IN ({ids})
 """
 
 _GPUS = """

@@ -39,6 +39,7 @@ from taupy.record import endings, host_health, small_tree
 from taupy.record.host_health import HEALTH
 from taupy.record.part_data import Part, PartThread, Routine
 from taupy.record.small_tree import COMPENSATED
+from taupy.units import count as counted
 
 if TYPE_CHECKING:
     from taupy.record.wide_tree import RoutineTimers
@@ -284,10 +285,11 @@ def _threads(
 
             waits = suspension_events(thread, lambda routine: timers.is_own(timer_of[routine]))
             events += [_user_event(waited, row_of) for waited in waits]
-        if thread.cpu_ns:
+        where = _where(settings, part, node, number, thread)
+        if thread.several is not None:
+            events.append(thread.several.cpu.event("Thread CPU Time", "ns"))
+        elif thread.cpu_ns:
             events.append(UserEvent.once("Thread CPU Time", "ns", float(thread.cpu_ns)))
-        name = _thread_name(settings, part, number, thread.name)
-        where = Thread(node, 0, number, "host", name, thread.native_id)
         measured = ThreadProfile(where, tree, events, steps=_steps(thread, settings))
         if has_inputs:
             from taupy.record.operator_inputs import inputs_of
@@ -346,6 +348,16 @@ def _metrics(settings: RunSettings, parts: dict[int, Part]) -> list[Metric]:
     if settings.compensate and settings.overhead:
         metrics.append(COMPENSATED)
     return metrics
+
+
+def _where(settings: RunSettings, part: Part, node: int, number: int, thread: PartThread) -> Thread:
+    """The thread, or row of threads, as which the trial has it."""
+    if (row := thread.several) is None:
+        name = _thread_name(settings, part, number, thread.name)
+        return Thread(node, 0, number, "host", name, thread.native_id)
+    began = "" if row.routine is None else f" of {part.routines[row.routine].name}"
+    name = f"threads {counted(row.apart + 1)} to {counted(row.apart + row.threads)}{began}"
+    return Thread(node, 0, number, "host", name, 0, row.threads, row.least_ns, row.most_ns)
 
 
 def _thread_name(settings: RunSettings, part: Part, number: int, name: str) -> str:

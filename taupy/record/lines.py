@@ -104,10 +104,11 @@ def add_lines(
     by_thread: dict[tuple[int, int, int], list[Row]] = defaultdict(list)
     for row in rows:
         place = by_process.get((row.pid, row.ticks))
-        if place is None or row.thread >= len(place.threads):
+        at = None if place is None else join.thread_of(place, row)
+        if place is None or at is None or at >= len(place.threads):
             join.lost += row.looks
             continue
-        by_thread[_key(place.threads[row.thread])].append(row)
+        by_thread[_key(place.threads[at])].append(row)
     for key, of_thread in by_thread.items():
         threads[key].lines = join.lines(threads[key], of_thread, exact.get(key, {}))
     if head.looks:
@@ -177,6 +178,8 @@ class _Join:
         self.owner = [same[owner] for owner in self.owner]
         self._timer: list[int | None] = [self._timer_of(code) for code in codes]
         self._positions: dict[int, list[Position | None]] = {}
+        self._positions_in: dict[str, dict[int, int]] = {}  # by part and number of the thread
+        self._exact_of: dict[tuple[str, int], dict[int, int]] = {}
 
     def _timer_of(self, code: Code) -> int | None:
         return self.at.get((code.name, self.names.absolute(code.file), code.first_line))
@@ -230,6 +233,25 @@ class _Join:
                 LineTime(timer, callee, *position, state, int(looks), part, int(time_ns), squares)
             )
         return sorted(counted(sorted(estimated, key=_order), exact_lines), key=_order)
+
+    def thread_of(self, place: HostPlaces, row: Row) -> int | None:
+        """The position of the row's thread or, if that was added up with others, of their sum: the
+        first in which the routine has taken time."""
+        name = place.part.name
+        if name not in self._positions_in:
+            self._positions_in[name] = place.part.positions()
+        if (own := self._positions_in[name].get(row.thread)) is not None:
+            return own
+        sums = place.part.added_up(None if row.thread == lines.ADDED_UP else row.thread)
+        where = self.place(row) if len(sums) > 1 else None
+        for at in sums:
+            if where is None:
+                break
+            if (name, at) not in self._exact_of:
+                self._exact_of[name, at] = self.exact(place.threads[at])
+            if self._exact_of[name, at].get(where[0], 0) > 0:
+                return at
+        return sums[0] if sums else None
 
     def place(self, row: Row) -> tuple[int, int | None, Position] | None:
         """The routine of the program, the library's routine that it has called if there is one,

@@ -16,7 +16,7 @@ from taupy.state import looks
 from taupy.state.folder import Folder
 from taupy.state.looks import Held, InPath, Memory, Peak
 from taupy.state.values import Damaged
-from taupy.watch.part_threads import identity
+from taupy.watch.part_threads import HASHED, identity, path_hash
 
 _UNREAD = "taupy.health.watch_looks"
 
@@ -32,17 +32,60 @@ def add_looks(folder: Folder, parts: Iterable[Part]) -> dict[str, str]:
         threads, peaks = looks.read_threads(folder), looks.read_peaks(folder)
     except (Damaged, OSError) as problem:
         return {_UNREAD: f"what threads did cannot be read ({problem})"}
+    hashed = {process: _HashedPaths(part) for process, part in by_process.items()}
     for seen in threads:
         if (part_seen := by_process.get((seen.pid, seen.ticks))) is not None:
-            _add_states(part_seen, seen)
+            _add_states(part_seen, seen, hashed[seen.pid, seen.ticks])
     for peak in peaks:
         if (part_seen := by_process.get((peak.pid, peak.ticks))) is not None:
-            _add_peak(part_seen, peak)
+            _add_peak(part_seen, peak, hashed[peak.pid, peak.ticks])
     return {}
 
 
-def _add_states(part: Part, seen: InPath) -> None:
-    place = part.places.find(seen.address) if part.places is not None else None
+class _HashedPaths:
+    """The call paths of a part by their hashes, for threads whose memory may be used again."""
+
+    def __init__(self, part: Part) -> None:
+        self.part = part
+        self._positions = part.positions()
+        self._rows: dict[int, dict[int, int]] = {}  # by thread
+
+    def find(self, hashed: int, owner: int | None) -> tuple[int, int | None] | None:
+        """(thread, row) of a call path; the row is None if it is not known.
+
+        Args:
+            owner: the thread's number + 1, or `ADDED_UP`; None: any thread may have it.
+        """
+        index = None if owner is None or owner == looks.ADDED_UP else owner - 1
+        own = None if index is None else self._positions.get(index)
+        threads = [own] if own is not None else self.part.added_up(index)
+        if owner is None:
+            threads = [*threads, *self._positions.values()]
+        for thread in threads:
+            if (row := self._of_thread(thread).get(hashed)) is not None:
+                return thread, row
+        return (threads[0], None) if threads else None
+
+    def _of_thread(self, number: int) -> dict[int, int]:
+        if number not in self._rows:
+            thread, keys = self.part.threads[number], self.part.keys
+            hashes: list[int] = []
+            for routine, above in zip(thread.routine, thread.parent, strict=True):
+                if above < 0:
+                    hashes.append(0)
+                else:
+                    key = keys[routine] if routine < len(keys) else 0
+                    hashes.append(path_hash(hashes[above], key))
+            self._rows[number] = {hashed | HASHED: row for row, hashed in enumerate(hashes)}
+        return self._rows[number]
+
+
+def _add_states(part: Part, seen: InPath, hashed: _HashedPaths) -> None:
+    place: tuple[int, int | None] | None = None
+    if seen.owner:
+        place = hashed.find(seen.address, seen.owner)
+    elif part.places is not None:
+        place = part.places.find(seen.address)
     thread, row = place or (0, None)
     for state, count, time_ns in zip(STATES, seen.looks, seen.time_ns, strict=True):
         if count:
@@ -50,9 +93,13 @@ def _add_states(part: Part, seen: InPath) -> None:
             part.threads[thread].samples.append(sums.event(state, "ns", row))
 
 
-def _add_peak(part: Part, peak: Peak) -> None:
+def _add_peak(part: Part, peak: Peak, hashed: _HashedPaths) -> None:
     for address in peak.addresses:
-        place = part.places.find(address) if part.places is not None else None
+        place: tuple[int, int | None] | None = None
+        if address & HASHED:
+            place = hashed.find(address, None)
+        elif part.places is not None:
+            place = part.places.find(address)
         if place is not None:
             thread, row = place
             event = UserEvent.once(PEAK, KIB, float(peak.kib))

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from taupy.errors import FormatError
 from taupy.model.profile import LayerFacts, Statistics, UserEvent
 from taupy.record.part_blocks import Blocks
+from taupy.record.part_check import LARGEST
 from taupy.record.part_data import (
     ENDED,
     EXEC,
@@ -23,8 +24,11 @@ from taupy.record.part_data import (
     Part,
     PartThread,
     Places,
+    ThreadSums,
 )
 from taupy.state.container import Block, Container
+from taupy.units import count as counted
+from taupy.units import several
 
 if TYPE_CHECKING:  # few parts have them
     from taupy.record.part_collectives import PartCollectives
@@ -38,6 +42,7 @@ _COUNTER_FAULTS = {  # as in _native/counters.h
     4: "they gave impossible values",
 }
 _SAMPLE = struct.Struct("<4Q4d")
+_THREAD_ROW = struct.Struct("<6Q2qdQ")
 METRICS_AT_MOST = 4  # as in _native/calltree.h
 
 
@@ -77,10 +82,18 @@ class NativePart(ABC):
             blocks.threads, key=lambda block: (is_native(block), block.thread, block.start)
         )
         decoded = [self.thread(position, block, blocks) for position, block in enumerate(threads)]
+        for block, thread in zip(threads, decoded, strict=True):
+            thread.index = block.thread
         start_ns = header.start_ns
         ran = int(max(0, self.end_ticks - header.start_ticks) * self.ns_per_tick)
         metadata.update(self.usage(closed))
         self.places.sort()
+        for thread in decoded:
+            if (at := blocks.thread_rows.get(thread.index)) is not None and not thread.native:
+                self.add_row(thread, at)
+        health = self.health(blocks)
+        if rows := [thread.several for thread in decoded if thread.several is not None]:
+            health["threads_added"] = _added_up(rows)
         return Part(
             name=self.name,
             engine="native",
@@ -97,11 +110,12 @@ class NativePart(ABC):
             threads=decoded,
             metadata=metadata,
             layers=self.layers(blocks),
-            health=self.health(blocks),
+            health=health,
             node=header.node if header.node >= 0 else None,
             start_ticks=header.start_ticks,
             ns_per_tick=self.ns_per_tick,
             places=self.places,
+            keys=blocks.keys,
             lost_bytes=self.file.lost_bytes,
             used_bytes=header.used,
             collectives=self.collectives(blocks.collectives) if blocks.collectives else None,
@@ -117,6 +131,27 @@ class NativePart(ABC):
 
     @abstractmethod
     def collectives(self, blocks: dict[int, list[Block]]) -> PartCollectives: ...
+
+    def add_row(self, thread: PartThread, at: int) -> None:
+        """Note of how many threads this one is the sum."""
+        numbers = _THREAD_ROW.unpack_from(self.data, at)
+        count, apart, first, last, least, most, *cpu, squares, start = numbers
+        if not 1 < count <= LARGEST:
+            return  # it was about to become such a row
+        place = self.places.find(start)
+        routine = int(thread.routine[place[1]]) if place is not None else -1
+        total = float(thread.cpu_ns)
+        thread.calls[0] = count
+        thread.several = ThreadSums(
+            count,
+            apart,
+            first,
+            last,
+            self.duration(least),
+            self.duration(most),
+            Statistics(count, float(cpu[0]), float(cpu[1]), total, squares),
+            routine if routine >= 0 else None,
+        )
 
     def tick(self, closed: bool, clock_now: tuple[int, int] | None) -> float:
         """The length of a tick in nanoseconds."""
@@ -234,6 +269,14 @@ def refusal(block: Block) -> str | None:
         if faults & bit:
             return why
     return f"they could not be opened: {os.strerror(number)}" if number else None
+
+
+def _added_up(rows: list[ThreadSums]) -> str:
+    threads = counted(sum(row.threads for row in rows))
+    return (
+        f"{threads} threads that ended have no rows of their own: they are added up in "
+        f"{several(len(rows), 'row')}, by the routine that they began in; --threads all keeps each"
+    )
 
 
 def _timers(count: int, cut: str) -> str:

@@ -20,6 +20,7 @@ _ROUTINE = struct.Struct("<QIIqQQQ")
 NODES, THREAD, ROUTINE, METADATA, EVENT, SAMPLES, STEPS, STEP_VALUE = range(1, 9)
 COMMUNICATORS, OPERATIONS, COLLECTIVES, COLLECTIVE_SUMS, LAYERS, SPANS, STRETCHES = range(10, 17)
 LINES, LINE_NODES, LINES_APART, SUSPENSIONS = range(18, 22)
+THREAD_ROW = 22
 KIND_NAMES = ("python", "c", "timer")
 SUSPENSION_BYTES = 64
 OPERATION_BYTES = 64
@@ -35,6 +36,7 @@ LAYOUT = Layout(
         **{COMMUNICATORS: 256, OPERATIONS: OPERATION_BYTES, COLLECTIVES: 64},
         **{COLLECTIVE_SUMS: 64, STRETCHES: 192},
         **{LINES: 24, LINE_NODES: 64, LINES_APART: 32, SUSPENSIONS: SUSPENSION_BYTES},
+        **{THREAD_ROW: 80},
     },
 )
 
@@ -44,12 +46,14 @@ class Blocks:
     """The blocks of a mapped file by kind: decoded texts, and positions of other blocks."""
 
     routines: list[Routine] = field(default_factory=list)
+    keys: list[int] = field(default_factory=list)  # of the routines
     routine_at: dict[int, int] = field(default_factory=dict)  # key -> position
     events: dict[int, tuple[str, str]] = field(default_factory=dict)
     metadata: dict[str, str] = field(default_factory=dict)
     nodes: dict[int, list[Block]] = field(default_factory=lambda: defaultdict(list))
     samples: dict[int, list[int]] = field(default_factory=lambda: defaultdict(list))
     threads: list[Block] = field(default_factory=list)
+    thread_rows: dict[int, int] = field(default_factory=dict)  # thread -> position
     steps: dict[int, list[Block]] = field(default_factory=lambda: defaultdict(list))
     spans: dict[int, list[Block]] = field(default_factory=lambda: defaultdict(list))
     lines: dict[int, dict[int, list[Block]]] = field(default_factory=dict)  # thread -> by kind
@@ -70,6 +74,8 @@ class Blocks:
                 self.nodes[thread].append(block)
             elif kind == THREAD:
                 self.threads.append(block)
+            elif kind == THREAD_ROW:
+                self.thread_rows[thread] = start
             elif kind == METADATA:
                 sizes = list(struct.unpack_from("<QQ", data, start))
                 if sizes[0]:
@@ -104,6 +110,7 @@ class Blocks:
         if key:
             name, file, group = file_held.texts(start + _ROUTINE.size, end, *sizes)
             self.routine_at[key] = len(self.routines)
+            self.keys.append(key)
             kind = KIND_NAMES[what] if what < len(KIND_NAMES) else "python"
             inputs = file[1:-1] if kind == "timer" and file else None
             self.routines.append(

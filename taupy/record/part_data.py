@@ -7,7 +7,7 @@ from bisect import bisect_right
 from typing import TYPE_CHECKING, Any, Literal
 
 from taupy.dataclass import NamedTuple, dataclass, field
-from taupy.model.profile import LayerFacts, UserEvent
+from taupy.model.profile import LayerFacts, Statistics, UserEvent
 
 if TYPE_CHECKING:
     import numpy as np
@@ -73,6 +73,27 @@ class Suspension(NamedTuple):
     ns: int
 
 
+class ThreadSums(NamedTuple):
+    """Several threads that have ended and were added up, as `_native/thread_rows.h` describes.
+
+    Attributes:
+        apart: how many threads with the same beginning ended before them.
+        first, last: indices of threads in the part; those of the threads are among them.
+        least_ns, most_ns: shortest and longest time of a thread.
+        cpu: CPU times of threads.
+        routine: where they began, a position in `Part.routines`; None: unknown.
+    """
+
+    threads: int
+    apart: int
+    first: int
+    last: int
+    least_ns: int
+    most_ns: int
+    cpu: Statistics
+    routine: int | None
+
+
 class CallMetric(NamedTuple):
     """A metric beside time that the engine reads: at every call, or at regions only."""
 
@@ -112,6 +133,9 @@ class PartThread:
     """Rows that were open when the part was last written, innermost first, and when each was
     entered (ns of CLOCK_MONOTONIC); empty for a thread that has ended."""
     ended: bool = False
+    index: int = 0
+    """Its number in the part, where some numbers may be missing."""
+    several: ThreadSums | None = None
     steps: list[PartSteps] = field(default_factory=list)
     spans: PartSpans | None = None
     suspensions: list[Suspension] = field(default_factory=list)
@@ -177,6 +201,8 @@ class Part:
     """One process's measurement.
 
     Attributes:
+        keys: what routines were in the process, one for each of the first `routines`; empty for the
+            plain engine.
         lost_bytes: number of bytes used by the process that are not in any file.
         used_bytes: total bytes used.
         ending: None if the process closed the part itself.
@@ -204,12 +230,29 @@ class Part:
     start_ticks: int = 0
     ns_per_tick: float = 1.0
     places: Places | None = None
+    keys: list[int] = field(default_factory=list)
     lost_bytes: int = 0
     used_bytes: int = 0
     ending: Ending | None = None
     collectives: PartCollectives | None = None
     layers: list[LayerFacts] = field(default_factory=list)
     rank: tuple[int, int, int] | None = None
+
+    def added_up(self, index: int | None) -> list[int]:
+        """Positions of the rows of threads to which that of this number may have been added, the
+        most probable first; `None`: some thread."""
+        sums = [
+            (index is not None and not row.first <= index <= row.last, position)
+            for position, thread in enumerate(self.threads)
+            if (row := thread.several) is not None
+        ]
+        return [position for _, position in sorted(sums)]
+
+    def positions(self) -> dict[int, int]:
+        """The position of each thread by its number; those that were added up are missing."""
+        if not self.keys:  # of the plain engine, which numbers them so
+            return {at: at for at in range(len(self.threads))}
+        return {thread.index: at for at, thread in enumerate(self.threads)}
 
     @property
     def runs(self) -> bool:

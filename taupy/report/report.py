@@ -164,7 +164,7 @@ def report(db: ProfileDB, trial: TrialRow, selector: str = "", database: str = "
         trial,
         command=command_line.program(of_findings.metadata.get("Command Line", "")),
         gpus=_gpus(of_findings),
-        threads=len(threads),
+        threads=sum(thread.threads for thread in threads),
         processes=len({thread.node for thread in threads}),
         remarks=remarks(of_findings.metadata),
         unmeasured=() if of_findings.is_capture else tuple(_unmeasured(of_findings, with_c)),

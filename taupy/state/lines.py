@@ -24,6 +24,9 @@ CPU, GIL, LOCK, WAIT, DISK = range(len(STATES))
 NO_CODE = -1
 """In place of the own code: no frame is the program's."""
 
+ADDED_UP = (1 << 32) - 1
+"""In the place of a thread's number: several threads that have ended."""
+
 _MAGIC = b"TAUPYLIN"
 _HEAD = Struct("<8s6qi4x")
 _ROW = Struct("<qQIIiiiiqqd")
@@ -65,7 +68,7 @@ class Row:
 
     Attributes:
         ticks: distinguishes the part from others of the process; contained in the part's name.
-        thread: its number in the part.
+        thread: its number in the part, or `ADDED_UP`.
         inner, own: numbers of code objects, and the instructions in bytes of code. `own` is the
             innermost place of the program, `NO_CODE` if there is none.
         state: one of the positions in `STATES`.

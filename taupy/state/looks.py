@@ -22,10 +22,13 @@ STATES = ("cpu", "runnable", "sleeping", "disk")
 RESIDENT, ALLOCATED, RESERVED = range(3)
 """Kinds of memory: of the process, and of a GPU, held by PyTorch's caching allocator."""
 
+ADDED_UP = (1 << 64) - 1
+"""In the place of a thread's number + 1: several threads that have ended."""
+
 PATHS_AT_MOST = 8
 _HELD = Struct("<qii4q")
 _PEAK = Struct(f"<qQqqq{PATHS_AT_MOST}Q")
-_THREAD = Struct("<qQQ8q8x")
+_THREAD = Struct("<qQQ8qQ")
 HELD_BYTES, PEAK_BYTES, THREAD_BYTES = _HELD.size, _PEAK.size, _THREAD.size
 HELD_AT_MOST = 1 << 15
 PEAKS_AT_MOST = RECORD_BYTES // PEAK_BYTES
@@ -87,23 +90,28 @@ class InPath:
     """A thread's observed states in a call path.
 
     Attributes:
-        address: address of the call path; 0 for all that did not fit.
+        address: address of the call path, or its hash (`watch/part_threads.py`); 0 for all that did
+            not fit.
+        owner: of a hash, the thread's number + 1, or `ADDED_UP`.
         looks, time_ns: number of looks, and their time, by `STATES`.
     """
 
-    __slots__ = ("address", "looks", "pid", "ticks", "time_ns")
+    __slots__ = ("address", "looks", "owner", "pid", "ticks", "time_ns")
 
     def __init__(
-        self, pid: int, ticks: int, address: int, looks: list[int], time_ns: list[int]
+        self, pid: int, ticks: int, address: int, owner: int, looks: list[int], time_ns: list[int]
     ) -> None:
         self.pid = pid
         self.ticks = ticks
         self.address = address
+        self.owner = owner
         self.looks = looks
         self.time_ns = time_ns
 
     def packed(self) -> bytes:
-        return _THREAD.pack(self.pid, self.ticks, self.address, *self.looks, *self.time_ns)
+        return _THREAD.pack(
+            self.pid, self.ticks, self.address, *self.looks, *self.time_ns, self.owner
+        )
 
 
 def read_memory(folder: Folder) -> list[Held]:
@@ -132,9 +140,11 @@ def read_peaks(folder: Folder) -> list[Peak]:
 
 def read_threads(folder: Folder) -> list[InPath]:
     rows = []
-    for pid, ticks, address, *numbers in _THREAD.iter_unpack(_whole(folder, THREADS, THREAD_BYTES)):
+    for pid, ticks, address, *numbers, owner in _THREAD.iter_unpack(
+        _whole(folder, THREADS, THREAD_BYTES)
+    ):
         _check(THREADS, *numbers)
-        rows.append(InPath(pid, ticks, address, numbers[:4], numbers[4:]))
+        rows.append(InPath(pid, ticks, address, owner, numbers[:4], numbers[4:]))
     return rows
 
 

@@ -115,11 +115,17 @@ class Lines:
         self.processes: dict[int, _Process] = {}
         self.threads: dict[tuple[int, int], _Thread] = {}  # the one looked at longest ago first
         self.rows: dict[tuple[int, ...], tuple[int, Row]] = {}
+        self.owned: dict[tuple[int, int, int], list[tuple[int, ...]]] = {}  # keys, by thread
+        self.free: list[int] = []  # places of rows
         self.numbers: dict[tuple[str, str, int, bytes], int] = {}
         self.code_bytes = 0
 
     def find(self, parts: "Iterable[PartThreads]", now: int) -> None:
         """Look at these threads from now on; called after each round of the watch."""
+        for part in (parts := list(parts)):
+            for number in part.added_up[1]:
+                self.join((part.pid, part.ticks, number))
+            part.added_up[1].clear()
         if not self.is_wanted or self.head.refused:
             return
         living = set()
@@ -133,7 +139,11 @@ class Lines:
                 key = part.pid, tid
                 living.add(key)
                 entry = self.threads.get(key)
-                if entry is None or entry.process is not process or entry.state != state:
+                if (
+                    entry is None
+                    or entry.process is not process
+                    or (entry.index, entry.state) != (index, state)
+                ):
                     self.threads.pop(key, None)
                     if (new := self._new(process, tid, index, state, now)) is not None:
                         self.threads[key] = new
@@ -319,13 +329,34 @@ class Lines:
                 self.head.left_out += 1
                 return
             row = Row(part.pid, part.ticks, thread.index, state, inner, own)
-            place = self.rows[key] = lines.HEAD_BYTES + len(self.rows) * lines.ROW_BYTES, row
+            at = lines.HEAD_BYTES + len(self.rows) * lines.ROW_BYTES
+            place = self.rows[key] = self.free.pop() if self.free else at, row
+            self.owned.setdefault(key[:3], []).append(key)
         at, row = place
         row.looks += 1
         row.time_ns += took
         row.squares += float(took) * took
         self.head.looks += 1
         posix.pwrite(self.files[lines.LINES], row.packed(), at)
+
+    def join(self, thread: tuple[int, int, int]) -> None:
+        """The thread has ended and was added up with others: so are its rows."""
+        for key in self.owned.pop(thread, ()):
+            at, row = self.rows.pop(key)
+            of_all = (*key[:2], lines.ADDED_UP, *key[3:])
+            if of_all not in self.rows:
+                row.thread = lines.ADDED_UP
+                self.rows[of_all] = at, row
+            else:
+                _, whole = self.rows[of_all]
+                whole.looks += row.looks
+                whole.time_ns += row.time_ns
+                whole.squares += row.squares
+                row.looks = row.time_ns = 0
+                row.squares = 0.0
+                self.free.append(at)
+                posix.pwrite(self.files[lines.LINES], whole.packed(), self.rows[of_all][0])
+            posix.pwrite(self.files[lines.LINES], row.packed(), at)
 
     def _write_head(self) -> None:
         posix.pwrite(self.files[lines.LINES], self.head.packed(), 0)

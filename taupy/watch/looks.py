@@ -47,7 +47,9 @@ class Looks:
         self.peaks: dict[int, tuple[int, int]] = {}  # by process: record, KiB
         self.gpu_peaks: dict[Memory, int] = {}  # KiB
         self.threads: dict[int, _Thread] = {}
-        self.paths: dict[tuple[int, int, int], tuple[int, InPath]] = {}
+        self.paths: dict[tuple[int, int, int, int], tuple[int, InPath]] = {}
+        self.owned: dict[tuple[int, int, int], list[int]] = {}  # by part and owner: hashes
+        self.free: list[int] = []  # records
 
     def _open(self, name: str) -> int:
         return posix.open(name, posix.O_WRONLY | posix.O_NOFOLLOW, dir_fd=self.folder)
@@ -80,10 +82,17 @@ class Looks:
         self.series.add((part.pid, RESIDENT, 0), now, kib, kib)
         for device, held in part.held.items():
             self.look_at_gpu(part.pid, device, now, held)
-        self.note_peak(part, now, kib, paths)
-        for thread, address in paths:
+        self.note_peak(part, now, kib, [address for _, address, _ in paths])
+        for number in part.added_up[0]:
+            self.join(part, number + 1)
+        part.added_up[0].clear()
+        living = {thread for thread, _, _ in paths}
+        for thread in part.looked - living:
+            self.threads.pop(thread, None)
+        part.looked = living
+        for thread, address, owner in paths:
             try:
-                self.look_at_thread(part, thread, address)
+                self.look_at_thread(part, thread, address, owner)
             except (OSError, IndexError):  # it has ended
                 self.threads.pop(thread, None)
 
@@ -99,17 +108,15 @@ class Looks:
             self.gpu_peaks[memory] = peak
             self.series.add(memory, now, kib, max(kib, peak) if is_new else kib)
 
-    def note_peak(
-        self, part: PartThreads, now: int, kib: int, paths: list[tuple[int, int]]
-    ) -> None:
+    def note_peak(self, part: PartThreads, now: int, kib: int, addresses: list[int]) -> None:
         record, most = self.peaks.get(part.pid, (len(self.peaks), 0))
         if kib < most + _CHANGE_KIB or record >= looks.PEAKS_AT_MOST:
             return
         self.peaks[part.pid] = record, kib
-        peak = Peak(part.pid, part.ticks, now, kib, [address for _, address in paths])
+        peak = Peak(part.pid, part.ticks, now, kib, addresses)
         posix.pwrite(self.files[looks.PEAKS], peak.packed(), record * looks.PEAK_BYTES)
 
-    def look_at_thread(self, part: PartThreads, thread: int, address: int) -> None:
+    def look_at_thread(self, part: PartThreads, thread: int, address: int, owner: int) -> None:
         place = f"/proc/{part.pid}/task/{thread}/"
         stat = contents(place + "stat")
         state = stat[stat.rindex(b")") + 2 :][:1]
@@ -118,24 +125,47 @@ class Looks:
         if (earlier := self.threads.get(thread)) is None:
             earlier = self.threads[thread] = _Thread(now)
         else:
-            self.note(
-                part, address, _does(state, earlier, cpu_ns, delay_ns), now - earlier.looked_ns
-            )
+            does = _does(state, earlier, cpu_ns, delay_ns)
+            self.note(part, address, owner, does, now - earlier.looked_ns)
         earlier.looked_ns, earlier.cpu_ns, earlier.delay_ns = now, cpu_ns, delay_ns
 
-    def note(self, part: PartThreads, address: int, does: int, time_ns: int) -> None:
-        if len(self.paths) >= looks.THREADS_AT_MOST - 1:
-            address = 0
-        key = (part.pid, part.ticks, address)
+    def note(self, part: PartThreads, address: int, owner: int, does: int, time_ns: int) -> None:
+        if (place := self.place(part, address, owner)) is not None:
+            record, path = place
+            path.looks[does] += 1
+            path.time_ns[does] += time_ns
+            self.write(record, path)
+
+    def write(self, record: int, path: InPath) -> None:
+        posix.pwrite(self.files[looks.THREADS], path.packed(), record * looks.THREAD_BYTES)
+
+    def place(self, part: PartThreads, address: int, owner: int) -> tuple[int, InPath] | None:
+        """The record of a call path; None: there is no room."""
+        key = (part.pid, part.ticks, address, owner)
+        if key not in self.paths and len(self.paths) >= looks.THREADS_AT_MOST - 1:
+            key = (part.pid, part.ticks, 0, 0)
         if key not in self.paths:
             if len(self.paths) >= looks.THREADS_AT_MOST:
-                return
-            empty = InPath(*key, [0] * 4, [0] * 4)
-            self.paths[key] = len(self.paths), empty
-        record, path = self.paths[key]
-        path.looks[does] += 1
-        path.time_ns[does] += time_ns
-        posix.pwrite(self.files[looks.THREADS], path.packed(), record * looks.THREAD_BYTES)
+                return None
+            record = self.free.pop() if self.free else len(self.paths)
+            self.paths[key] = record, InPath(*key, [0] * 4, [0] * 4)
+            if key[3]:
+                self.owned.setdefault((part.pid, part.ticks, key[3]), []).append(key[2])
+        return self.paths[key]
+
+    def join(self, part: PartThreads, owner: int) -> None:
+        """The thread has ended and was added up with others: so are its records, which are then
+        free."""
+        for address in self.owned.pop((part.pid, part.ticks, owner), ()):
+            record, path = self.paths.pop((part.pid, part.ticks, address, owner))
+            self.write(record, InPath(part.pid, part.ticks, 0, 0, [0] * 4, [0] * 4))
+            self.free.append(record)
+            if (place := self.place(part, address, looks.ADDED_UP)) is not None:
+                of_all, whole = place
+                for does in range(4):
+                    whole.looks[does] += path.looks[does]
+                    whole.time_ns[does] += path.time_ns[does]
+                self.write(of_all, whole)
 
 
 def _does(state: bytes, earlier: _Thread, cpu_ns: int, delay_ns: int) -> int:

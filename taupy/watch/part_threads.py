@@ -2,7 +2,9 @@
 
 Blocks are found one after another (`_native/part.h`), and each is examined only once, as a thread's
 block never moves. The first bytes of a thread (`_native/calltree.h`) have its open call path: its
-cursor or, if that node is hidden, the parent. They also have the address of the interpreter's
+cursor or, if that node is hidden, the parent. Where memory of threads that have ended is used again
+(`_native/thread_rows.h`), a call path is not known by its address, but by a hash of its routines.
+They also have the address of the interpreter's
 state of the thread; a block tells where that has its fields (`_native/remote.h`). How much of each
 GPU's memory PyTorch's allocator holds is read from the same file (`_native/allocator.h`).
 """
@@ -20,7 +22,17 @@ _BLOCK_BYTES, _THREAD, _ALLOCATOR, _INTERPRETER = 64, 2, 9, 17
 _MAGIC, _VERSION = b"TAUPYPRT", 5
 _HIDDEN_PARENT, _CURSOR = 128 + 8, 256
 _PARENT = Struct("<Q")
-_STATE = Struct("<5Q96xQ")  # cursor, hide, index, native id, ticks of its end; interpreter's state
+_STATE = Struct("<5Q96xQQ")
+"""Of a thread: cursor, hide, index, native id, ticks of its end; interpreter's state, whether its
+memory is used for no other thread."""
+_CHUNKS_AT = 304
+_CHUNK = Struct("<QQ")
+_NODE = Struct("<QQ")  # key, parent
+_NODE_PAGE = 4096
+_DEEPEST = 1000
+_MULTIPLIER, _WORD = 0x9E3779B97F4A7C15, (1 << 64) - 1
+HASHED = 1 << 63
+"""Set in what stands for an address and is a hash."""
 _LAYOUT = Struct("<30Q")
 _GIL = 2  # where its address is among them; its size follows
 _HELD = Struct("<4Q")
@@ -35,6 +47,11 @@ def identity(name: str) -> tuple[int, int]:
     """
     pid, _, number = name.partition(".")[0].partition("-")
     return int(pid), int(number or "0", 16)
+
+
+def path_hash(above: int, key: int) -> int:
+    """The hash of a call path, from that of its caller (the root's is 0) and its routine's key."""
+    return (above * _MULTIPLIER + (key & ~4)) & _WORD
 
 
 class PartThreads:
@@ -58,10 +75,17 @@ class PartThreads:
         self.states: dict[int, tuple[int, int]] = {}  # by thread id: its number, its state
         self.layout = b""  # of the interpreter's structures; empty: unknown
         self.lock = (0, 0)  # where the GIL begins and ends
+        self.numbers: dict[int, int] = {}  # by place in the file: the thread whose memory it is
+        self.looked: set[int] = set()  # thread ids at the last look
+        # Threads whose memory has become another one's, for each of those who ask.
+        self.added_up: tuple[list[int], list[int]] = ([], [])
+        self.chunks: list[tuple[int, int]] = []  # address and place of each chunk, the last first
+        self.pages: dict[int, bytes] = {}
 
-    def open_paths(self) -> "Iterator[tuple[int, int]]":
-        """(thread id, address of the call path) of each thread still running; updates `held` and
-        `states`.
+    def open_paths(self) -> "Iterator[tuple[int, int, int]]":
+        """(thread id, address of the call path, 0) of each thread still running; or, if its memory
+        may become another one's, the hash of the call path with `HASHED`, and its number + 1.
+        Updates `held`, `states` and `added_up`.
 
         Raises:
             OSError: the part is gone.
@@ -77,26 +101,63 @@ class PartThreads:
                 data = posix.pread(file, _CURSOR + _STATE.size, at)
                 if len(data) < _CURSOR + _STATE.size:
                     continue
-                cursor, hide, index, native_id, ended, state = _STATE.unpack_from(data, _CURSOR)
+                cursor, hide, index, native_id, ended, state, stays = _STATE.unpack_from(
+                    data, _CURSOR
+                )
+                if (earlier := self.numbers.setdefault(at, index)) != index and not ended:
+                    for numbers in self.added_up:
+                        numbers.append(earlier)
+                    self.numbers[at] = index
                 if ended:
-                    self.threads.remove(at)
+                    if stays:
+                        self.threads.remove(at)
+                        self.numbers.pop(at)
                     self.states.pop(native_id, None)
                 elif native_id and cursor:
                     if state:
                         self.states[native_id] = index, state
                     (above,) = _PARENT.unpack_from(data, _HIDDEN_PARENT)
-                    yield native_id, above if hide else cursor
+                    address = above if hide else cursor
+                    if stays:
+                        yield native_id, address, 0
+                    else:
+                        yield native_id, self._hash(file, address), index + 1
         finally:
             posix.close(file)
+
+    def _hash(self, file: int, address: int) -> int:
+        """The hash of a call path; 0 if its nodes do not fit together, since they change."""
+        keys: list[int] = []
+        while len(keys) < _DEEPEST:
+            place = next((at + address - of for of, at in self.chunks if of <= address), 0)
+            page = place // _NODE_PAGE * _NODE_PAGE
+            if page not in self.pages:
+                self.pages[page] = posix.pread(file, _NODE_PAGE, page)
+            if place % 64 or place - page + _NODE.size > len(self.pages[page]):
+                return 0
+            key, address = _NODE.unpack_from(self.pages[page], place - page)
+            if not address:
+                break
+            keys.append(key)
+        hashed = 0
+        for key in reversed(keys):
+            hashed = path_hash(hashed, key)
+        return hashed | HASHED
 
     def _find(self, file: int) -> None:
         """Find new blocks."""
         head = posix.pread(file, _HEAD.size, 0)
         if len(head) < _HEAD.size:
             return
-        magic, version, size, _, used, _ = _HEAD.unpack(head)
+        magic, version, size, count, used, _ = _HEAD.unpack(head)
         if (magic, version) != (_MAGIC, _VERSION):
             return
+        self.pages.clear()
+        if count != len(self.chunks):
+            table = posix.pread(file, count * _CHUNK.size, _CHUNKS_AT)
+            whole = table[: len(table) // _CHUNK.size * _CHUNK.size]
+            chunks = [(address, at & ~1) for address, at in _CHUNK.iter_unpack(whole)]
+            self.chunks = sorted(chunks, reverse=True)
         self.at = self.at or size
         data, begin = b"", 0
         while self.at + _BLOCK_BYTES <= used:

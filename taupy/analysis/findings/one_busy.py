@@ -244,22 +244,23 @@ def _locked(trial: Trial, lives: list[Life]) -> Iterator[Finding]:
     for timer, slept in _asleep(trial, lockers.values()).items():
         rows = [row for row in calls.rows_of(timer) if calls.thread[row] in lockers]
         threads = {calls.thread[row] for row in rows}
-        if len(threads) < 2 or slept < LEAST_LOCKED * whole:
+        number = sum(thread.threads for thread in threads)
+        if number < 2 or slept < LEAST_LOCKED * whole:
             continue
         below = {calls.timer[child].short_name for row in rows for child in calls.children(row)}
         held = _held(trial, timer, _last_parts(below))
         if held is None:
             continue
-        longest = max(lockers[thread].whole_ns for thread in threads)
+        longest = max(thread.most_ns or lockers[thread].whole_ns for thread in threads)
         waited = min(sum(calls.exclusive[row] for row in rows), slept) - (longest if held else 0)
         if waited < LEAST_LOCKED * whole:
             continue
         yield Finding(
             KIND,
-            f"{several(len(threads), 'thread')} wait {duration(waited)} in all for the lock that "
+            f"{several(number, 'thread')} wait {duration(waited)} in all for the lock that "
             f"{hottest(trial, timer)} takes, while one of them "
             f"{f'holds it and waits for {held}' if held else 'works'}",
-            saved_ns=min(longest, waited / (len(threads) - 1)),
+            saved_ns=min(longest, waited / (number - 1)),
             wall_ns=trial.wall_ns,
             evidence=(trial.evidence(("thread",), (Condition("timer", (timer.timer,)), HOST)),),
             confidence="medium",

@@ -37,7 +37,8 @@ class Worker(NamedTuple):
 
 
 def workers(trial: Trial) -> list[Worker]:
-    """Threads and processes besides the main thread, each with the routine that it runs longest."""
+    """Threads and processes besides the main thread, each with the routine that it runs longest. Of
+    threads that were added up only sums are known."""
     calls = trial.calls
     given_work = []
     for thread, tops in _given(trial).items():
@@ -73,7 +74,7 @@ def _given(trial: Trial) -> dict[ThreadRow, list[int]]:
         row = stack.pop()
         timer = calls.timer[row]
         starts = (timer.file or "").startswith(_STARTERS) or not calls.calls[row]
-        if calls.thread[row] == main:
+        if calls.thread[row] == main or calls.thread[row].threads > 1:
             continue
         if trial.is_own(timer) and not starts:
             given.setdefault(calls.thread[row], []).append(row)

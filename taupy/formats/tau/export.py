@@ -46,6 +46,7 @@ def write(profile: Profile, target: Path, progress: Progress) -> list[str]:
             with open(folders[metric] / file, "w", encoding="utf-8", newline="\n") as out:
                 _write_thread(out, metric, flat, facts, events)
         progress.advance(len(measured.tree))
+    lost.added_up = tau_flat.added_up(profile)
     lost.no_metric = sum(not thread.tree.inclusive for thread in profile.threads)
     return lost.lines()
 

@@ -40,6 +40,11 @@ def metrics(profile: Profile) -> list[Metric]:
     ]
 
 
+def added_up(profile: Profile) -> int:
+    """How many threads of the profile have no rows of their own."""
+    return sum(of.thread.count for of in profile.threads if of.thread.count > 1)
+
+
 HOLDS: Final[frozenset[Part]] = VALUES | {"call paths", "user events", "metadata", "node metadata"}
 """The parts of a trial that TAU's files can hold."""
 
@@ -51,9 +56,14 @@ class Lost:
     names: int = 0
     paths: int = 0
     no_metric: int = 0
+    added_up: int = 0
 
     def lines(self) -> list[str]:
         omissions = [
+            (
+                self.added_up,
+                "threads that were added up; TAU has each sum of them as one thread",
+            ),
             (
                 self.names,
                 "names with line breaks or control characters; they are written as escapes",
@@ -224,6 +234,9 @@ def facts(profile: Profile, measured: ThreadProfile) -> dict[str, str]:
         facts[tau_thread.THREAD_NAME] = measured.thread.name
     if measured.thread.native_id:
         facts[tau_thread.THREAD_ID] = str(measured.thread.native_id)
+    if measured.thread.count > 1:
+        numbers = (thread.count, thread.least_ns or 0, thread.most_ns or 0)
+        facts[tau_thread.THREAD_COUNT] = " ".join(map(str, numbers))
     return dict(sorted(facts.items()))
 
 

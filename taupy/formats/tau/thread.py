@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
@@ -21,6 +22,8 @@ _GPU_GROUPS = {"GPU_KERNEL", "GPU_COPY", "GPU_SYNC", "GPU_NO_OWNER"}
 # Metadata of threads that taupy's own export writes and its reader understands.
 THREAD_NAME = "taupy.thread.name"
 THREAD_ID = "taupy.thread.id"
+THREAD_COUNT = "taupy.thread.count"
+"""Of threads that were added up, which is followed by the shortest and longest time of one [ns]."""
 METRIC = "taupy.metric"
 DURATION = "taupy.duration_ns"
 APPLICATION = "taupy.application"
@@ -43,16 +46,20 @@ def thread_profile(
     metadata: dict[str, str],
     timers: TauTimers,
 ) -> ThreadProfile:
-    """Build one thread. Removes the thread's own name and id from `metadata`."""
+    """Build one thread. Removes the thread's own name, id and count from `metadata`."""
     stream = _is_stream(rows)
     tree, places = call_tree(rows, timers, stream=stream)
     native_id = _whole(metadata.pop(THREAD_ID, ""))
+    several = [_whole(word) for word in metadata.pop(THREAD_COUNT, "").split()]
     thread = Thread(
         *place,
         kind="stream" if stream else "host",
         name=metadata.pop(THREAD_NAME, ""),
         native_id=native_id or 0,
     )
+    if len(several) == 3 and None not in several and (several[0] or 0) > 1:
+        count, least_ns, most_ns = several
+        thread = replace(thread, count=count or 1, least_ns=least_ns, most_ns=most_ns)
     return ThreadProfile(thread, tree, _user_events(events, places))
 
 

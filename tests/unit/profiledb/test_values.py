@@ -15,6 +15,7 @@ from taupy.model.formula import bound
 from taupy.model.gpu import Configuration, Device, Launch
 from taupy.model.profile import Thread, Timer, UserEvent
 from taupy.model.question import EVENTS, LAUNCHES, VALUES, Condition, Question
+from taupy.model.rows import ThreadRow
 from taupy.model.table import Column, Table, combine
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.dimensions import DIMENSIONS
@@ -29,7 +30,7 @@ def rows(table, *columns):
 
     def short(label):
         label = getattr(label, "short_name", label)
-        return label[:3] if isinstance(label, tuple) and len(label) == 5 else label
+        return label[:3] if isinstance(label, ThreadRow) else label
 
     keys = zip(*(map(short, table.row_labels(name)) for name in table.codes), strict=True)
     keys = list(keys) or [()] * len(table)

@@ -122,6 +122,7 @@ class Part:
 
     def __init__(self, layout):
         self.layout = layout
+        self.added_up = [], []
 
 
 def looking(folder, tmp_path, monkeypatch, layout=b""):

@@ -7,12 +7,12 @@ import time
 
 import pytest
 
-from taupy.state import looks
+from taupy.state import container, looks
 from taupy.state.folder import open_run
 from taupy.state.looks import ALLOCATED, RESERVED, Held, InPath, Peak
 from taupy.state.values import Damaged
 from taupy.watch.looks import Looks, Series, _does, _Thread
-from taupy.watch.part_threads import PartThreads, identity
+from taupy.watch.part_threads import HASHED, PartThreads, identity, path_hash
 
 MINE = (7, looks.RESIDENT, 0)
 
@@ -28,7 +28,7 @@ def folder(tmp_path):
 def test_what_is_written_is_read_again(folder, tmp_path):
     (tmp_path / looks.MEMORY).write_bytes(Held((1, ALLOCATED, 7), 2, 3, 4, 5).packed() + b"half")
     (tmp_path / looks.PEAKS).write_bytes(Peak(1, 2, 3, 4, [7, 8]).packed())
-    (tmp_path / looks.THREADS).write_bytes(InPath(1, 2, 3, [1, 2, 3, 4], [5, 6, 7, 8]).packed())
+    (tmp_path / looks.THREADS).write_bytes(InPath(1, 2, 3, 0, [1, 2, 3, 4], [5, 6, 7, 8]).packed())
     (row,) = looks.read_memory(folder)
     assert (row.at_ns, row.kib, row.least_kib, row.most_kib) == (2, 3, 4, 5)
     assert row.memory == (1, ALLOCATED, 7)
@@ -115,7 +115,7 @@ def test_a_part_is_read_block_by_block_as_it_grows(folder, tmp_path):
     def thread(native_id, cursor, hide=0, above=0, ended=0):
         data = bytearray(512)
         struct.pack_into("<Q", data, 136, above)
-        struct.pack_into("<5Q", data, 256, cursor, hide, 0, native_id, ended)
+        struct.pack_into("<5Q96xQQ", data, 256, cursor, hide, 0, native_id, ended, 0, 1)
         return struct.pack("<IIQ48x", 2, 0, 64 + len(data)) + data
 
     def allocator(device, *held):
@@ -128,15 +128,66 @@ def test_a_part_is_read_block_by_block_as_it_grows(folder, tmp_path):
 
     other = struct.pack("<IIQ48x", 1, 0, 40000).ljust(40000, b"\0")
     write(thread(5, 1000))
-    assert list(part.open_paths()) == [(5, 1000)]
+    assert list(part.open_paths()) == [(5, 1000, 0)]
     write(thread(5, 1064), other, thread(6, 9, hide=1, above=2000))
-    assert list(part.open_paths()) == [(5, 1064), (6, 2000)]
+    assert list(part.open_paths()) == [(5, 1064, 0), (6, 2000, 0)]
     write(thread(5, 1064, ended=1), other, thread(6, 3000), allocator(2, 5, 6, 7, 8))
-    assert list(part.open_paths()) == [(6, 3000)]
+    assert list(part.open_paths()) == [(6, 3000, 0)]
     assert part.held == {2: (5, 6, 7, 8)}
     file.unlink()
     with pytest.raises(FileNotFoundError):
         list(part.open_paths())
+
+
+def test_memory_that_may_be_used_again_is_known_by_its_routines(folder, tmp_path):
+    part, address = PartThreads("12-ff.part", folder.descriptor), 0x7F0000000000
+
+    def write(index, *keys, ended=0):
+        """A thread in a chunk at `address`, with a node for each routine, the outermost first."""
+        at = 1024 + 64
+        data = bytearray(1024)
+        for depth, key in enumerate(keys):
+            data += struct.pack("<QQ48x", key, address + at + (depth and 960 + depth * 64))
+        last = address + at + 960 + 64 * len(keys)
+        struct.pack_into("<5Q96xQQ", data, 256, last, 0, index, 7, ended, 0, 0)
+        head = struct.pack("<8sIIQQQ", b"TAUPYPRT", 5, 1024, 1, at + len(data), 1 << 20)
+        head = head.ljust(container.HEADER_BYTES, b"\0") + struct.pack("<QQ", address, 0)
+        block = struct.pack("<IIQ48x", 2, index, 64 + len(data))
+        (tmp_path / part.name).write_bytes(head.ljust(1024, b"\0") + block + data)
+
+    hashed = path_hash(path_hash(0, 0x1000), 0x2000) | HASHED
+    write(3, 0x1000, 0x2004)  # throttled
+    assert [*part.open_paths()] == [(7, hashed, 4)]
+    write(3, 0x1000, 0x2000, ended=9)
+    assert [*part.open_paths()] == [] and part.added_up == ([], [])
+    write(8, 0x2000, 0x1000)
+    ((_, other, owner),) = part.open_paths()
+    assert other != hashed and owner == 9 and part.added_up == ([3], [3])
+
+
+def test_records_of_threads_that_were_added_up_are_one(folder, tmp_path):
+    watch = Looks(folder)
+    part = PartThreads("5-2.part", folder.descriptor)
+    for owner in (3, 4, 3):
+        watch.note(part, HASHED | 7, owner, 2, 100)
+    watch.note(part, HASHED | 8, 3, 1, 1000)
+    watch.note(part, 640, 0, 0, 50)
+    watch.join(part, 3)
+    watch.join(part, 4)
+    watch.note(part, HASHED | 9, 5, 0, 60)
+    rows = {
+        (row.address & ~HASHED, row.owner): (sum(row.looks), sum(row.time_ns))
+        for row in looks.read_threads(folder)
+        if any(row.looks)
+    }
+    assert rows == {
+        (7, looks.ADDED_UP): (3, 300),
+        (8, looks.ADDED_UP): (1, 1000),
+        (640, 0): (1, 50),
+        (9, 5): (1, 60),
+    }
+    size = (tmp_path / looks.THREADS).stat().st_size
+    assert size == looks.THREAD_BYTES * 4
 
 
 def test_it_looks_at_a_process_without_a_known_thread(folder, tmp_path):

@@ -1,0 +1,254 @@
+"""Threads that have ended, added up in one row while the program runs."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.engine.conftest import Trial
+
+MANY = """
+import threading, concurrent.futures
+from taupy import user_event
+pending = []
+def leaf(n):
+    if n: leaf(n - 1)
+def count(upto):
+    for n in range(upto):
+        leaf(n)
+        yield n
+def left_open():
+    suspended = count(3)
+    next(suspended)
+    pending.append(suspended)
+def one(n):
+    for _ in count(n % 4): pass
+    user_event("size", n)
+    left_open()
+    if pending and n % 3 == 0: list(pending.pop(0))
+def two():
+    for f in routes: f()
+routes = [eval(f"lambda: {n}", {}) for n in range(12)]
+for n, f in enumerate(routes):
+    f.__code__ = f.__code__.replace(co_name=f"route{n}", co_qualname=f"route{n}")
+class Own(threading.Thread):
+    def run(self): leaf(2)
+def begin(kind, n):
+    if kind == 0: return threading.Thread(target=one, args=(n,))
+    if kind == 1: return threading.Thread(target=two)
+    if kind == 2: return Own()
+    return threading.Thread(target=one, args=(n,), name=f"mine {n}")
+for start in range(0, 120, 6):
+    threads = [begin(n % 4, n) for n in range(start, start + 6)]
+    for t in threads: t.start()
+    for t in threads: t.join()
+with concurrent.futures.ThreadPoolExecutor(1) as pool:
+    list(pool.map(leaf, [1] * 8))
+"""
+
+
+def sums(trial: Trial) -> dict[tuple[str, ...], tuple[int, int]]:
+    """Calls and subroutines of the program's own call paths, over all threads. (Those of the module
+    threading depend on who comes first.)"""
+    summed: dict[tuple[str, ...], tuple[int, int]] = {}
+    for path in trial.paths():
+        if path.files[-1] != "prog.py":
+            continue
+        calls, below = summed.get(path.names, (0, 0))
+        summed[path.names] = calls + path.calls, below + path.subroutines
+    return summed
+
+
+def rows(trial: Trial) -> dict[str, int]:
+    """The number of threads of each row of several."""
+    return dict(trial.sql("SELECT name, count FROM thread WHERE count > 1"))
+
+
+def events(trial: Trial, name: str) -> tuple[float, ...]:
+    """Count, sum, smallest and largest value of a user event."""
+    query = """SELECT sum(value.count), sum(value.count * mean), min(minimum), max(maximum)
+                 FROM user_event_value AS value
+                 JOIN user_event AS event ON event.id = value.user_event_id
+                WHERE event.name = ?"""
+    return trial.sql(query, name)[0]
+
+
+@pytest.mark.parametrize("options", [(), ("--cpu-time",), ("--c-calls",)])
+def test_threads_added_up_have_the_calls_of_threads_apart(runner, options):
+    added = runner.run(MANY, "native", "--threads", "3", *options)
+    apart = runner.run(MANY, "native", "--threads", "all", *options)
+    assert sums(added) == sums(apart)
+    began = ("one", "two", "Own.run")
+    assert rows(added) == {f"threads 4 to 30 of {name}": 27 for name in began}
+    assert not rows(apart)
+    assert added.sql("SELECT sum(count) FROM thread") == apart.sql("SELECT count(*) FROM thread")
+    assert events(added, "size") == events(apart, "size")
+    assert events(added, "Thread CPU Time")[0] == events(apart, "Thread CPU Time")[0]
+
+
+def test_only_threads_without_a_name_of_their_own_are_added_up(runner):
+    trial = runner.run(MANY, "native", "--threads", "3")
+    began = {name.rpartition(" of ")[2] for name in rows(trial)}
+    assert began == {"one", "two", "Own.run"}
+    names = {name for (name,) in trial.sql("SELECT name FROM thread WHERE count = 1")}
+    assert names >= {f"mine {n}" for n in range(3, 120, 4)}
+    assert sum(name.startswith("ThreadPoolExecutor-") for name in names) == 1
+    assert "are added up in 3 rows" in trial.metadata()["taupy.health.threads_added"]
+    assert "are added up in 3 rows" in trial.stderr
+
+
+def test_a_row_knows_how_long_its_threads_took(runner):
+    trial = runner.run(
+        """
+import threading, time
+def nap(s): time.sleep(s)
+for s in (0.001, 0.001, 0.05, 0.001, 0.1, 0.001, 0.001, 0.2):
+    t = threading.Thread(target=nap, args=(s,)); t.start(); t.join(); time.sleep(0.01)
+time.sleep(0.05)
+threading.Thread(target=nap, args=(0.001,)).start()
+""",
+        "native",
+        "--threads",
+        "2",
+    )
+    ((name, count, least, most, whole),) = trial.sql(
+        """SELECT thread.name, count, least_ns, most_ns, value.inclusive
+             FROM thread JOIN thread_metric AS metric ON metric.thread_id = thread.id
+             JOIN interval_value AS value ON value.thread_id = thread.id
+              AND value.inclusive = metric.largest_inclusive
+            WHERE count > 1 LIMIT 1"""
+    )
+    assert (name, count) == ("threads 3 to 8 of nap", 6)
+    assert 1_000_000 <= least < 50_000_000
+    assert 200_000_000 <= most < whole
+    assert count * least <= whole <= count * most
+
+
+def test_memory_does_not_grow_with_the_threads_that_have_ended(runner):
+    program = """
+import threading
+def work(): leaf()
+def leaf(): pass
+def some(n):
+    for _ in range(n):
+        t = threading.Thread(target=work); t.start(); t.join()
+def part():
+    "KiB of the part's file in memory"
+    sizes, ours = 0, False
+    for line in open("/proc/self/smaps"):
+        if "-" in line.split()[0] and not line.split()[0].endswith(":"):
+            ours = line.rstrip().endswith(".part")
+        elif ours and line.startswith("Rss:"):
+            sizes += int(line.split()[1])
+    return sizes
+some(400)
+before = part()
+some(2000)
+print(before, part())
+"""
+    trial = runner.run(program, "native", "--threads", "10")
+    before, after = map(int, trial.stdout.split())
+    assert before > 0
+    assert after <= before + 64
+    assert trial.calls("prog.py")["leaf"] == 2400
+
+
+def test_a_process_killed_while_threads_come_and_go_has_lost_nothing(runner):
+    trial = runner.run(
+        """
+import os, signal, threading
+done = 0
+def work(): leaf()
+def leaf():
+    global done
+    done += 1
+    if done == 500: os.kill(os.getpid(), signal.SIGKILL)
+if not os.fork():
+    for _ in range(1000):
+        t = threading.Thread(target=work); t.start(); t.join()
+os.wait()
+""",
+        "native",
+        "--threads",
+        "5",
+    )
+    assert trial.calls("prog.py")["leaf"] == 500
+    assert trial.sql("SELECT max(count) FROM thread")[0][0] > 400
+
+
+def test_a_child_forked_between_threads_has_rows_of_its_own(runner):
+    trial = runner.run(
+        """
+import os, threading
+def work(): leaf()
+def leaf(): pass
+def some(n):
+    for _ in range(n):
+        t = threading.Thread(target=work); t.start(); t.join()
+some(30)
+if pid := os.fork():
+    os.waitpid(pid, 0)
+    some(20)
+else:
+    some(40)
+""",
+        "native",
+        "--threads",
+        "5",
+    )
+    leaves = dict(
+        trial.sql(
+            """SELECT thread.node, sum(call.calls) FROM call JOIN thread ON thread.id = thread_id
+                 JOIN callpath ON callpath.id = callpath_id
+                 JOIN timer ON timer.id = timer_id WHERE timer.short_name = 'leaf' GROUP BY 1"""
+        )
+    )
+    assert leaves == {0: 50, 1: 40}
+    threads = dict(trial.sql("SELECT node, sum(count) FROM thread GROUP BY node"))
+    assert threads == {0: 51, 1: 41}
+    assert {node for (node,) in trial.sql("SELECT node FROM thread WHERE count > 1")} == {0, 1}
+
+
+@pytest.mark.parametrize("options", [("--trace=host",), ("--lines=exact", "--include", "leaf")])
+def test_threads_stay_apart_where_their_call_paths_are_noted_one_by_one(runner, options):
+    trial = runner.run(
+        """
+import threading
+def leaf(): pass
+for _ in range(40):
+    t = threading.Thread(target=leaf); t.start(); t.join()
+""",
+        "native",
+        "--threads",
+        "2",
+        *options,
+    )
+    assert trial.sql("SELECT count(*), max(count) FROM thread") == [(41, 1)]
+
+
+def test_threads_that_end_while_others_work_are_added_up_exactly(runner):
+    trial = runner.run(
+        """
+import threading
+def leaf(): pass
+def work(n):
+    for _ in range(n): leaf()
+def long():
+    while not over: leaf_of_long()
+def leaf_of_long(): pass
+over = False
+others = [threading.Thread(target=long) for _ in range(4)]
+for t in others: t.start()
+for _ in range(60):
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(8)]
+    for t in threads: t.start()
+    for t in threads: t.join()
+over = True
+for t in others: t.join()
+""",
+        "native",
+        "--threads",
+        "4",
+    )
+    assert trial.calls("prog.py")["leaf"] == 60 * sum(range(8))
+    assert trial.calls("prog.py")["work"] == 480
+    assert sum(rows(trial).values()) > 400
