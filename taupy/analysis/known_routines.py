@@ -61,6 +61,12 @@ TAKES = (
 )
 """Routines that wait for data from another thread or process."""
 
+SELECTS = tuple(
+    f"selectors.py:{name}.select"
+    for name in ("EpollSelector", "_PollLikeSelector", "KqueueSelector", "SelectSelector")
+)
+"""Routines in which event loops and servers wait; `PollSelector` and others inherit theirs."""
+
 _OTHERS = (
     "queue.py:Queue.put",
     "threading.py:Event.wait",
@@ -74,11 +80,10 @@ _OTHERS = (
     "multiprocessing/util.py:_exit_function",
     "multiprocessing/synchronize.py:Condition.wait",
     "multiprocessing/synchronize.py:SemLock.__enter__",
-    "selectors.py:EpollSelector.select",
-    "selectors.py:PollSelector.select",
     "subprocess.py:Popen.wait",
     "subprocess.py:Popen.communicate",
 )
 
 is_take = among(TAKES)
-is_wait = among((*JOINS, *TAKES, *_OTHERS))
+is_select = among(SELECTS)
+is_wait = among((*JOINS, *TAKES, *SELECTS, *_OTHERS))

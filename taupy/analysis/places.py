@@ -18,7 +18,7 @@ from functools import cached_property
 from itertools import compress
 from typing import Any, Literal, NamedTuple
 
-from taupy.analysis.known_routines import among, is_wait
+from taupy.analysis.known_routines import among, is_select, is_wait
 from taupy.analysis.line_times import HotLine
 from taupy.analysis.own_code import (
     Extent,
@@ -52,10 +52,6 @@ _LOOKS = 3
 
 _CHILDREN = "subprocess.py"
 """What its routines wait for is work that the program asked for."""
-_SELECTS = among((
-    "selectors.py:EpollSelector.select", "selectors.py:PollSelector.select",
-    "selectors.py:KqueueSelector.select", "selectors.py:SelectSelector.select",
-))  # fmt: skip
 _STARTS = among(("multiprocessing/spawn.py:spawn_main", "multiprocessing/forkserver.py:main"))
 """What runs in a process that is started with `-c` to become a worker."""
 _EVENT_LOOPS = ("asyncio/runners.py", "asyncio/base_events.py")
@@ -724,7 +720,7 @@ def _role(timer: TimerRow, own: bool) -> _Role:
     if groups == ["EXIT"]:
         return "exit"
     if file != _CHILDREN and is_wait(timer):
-        return "selects" if _SELECTS(timer) else "waits"
+        return "selects" if is_select(timer) else "waits"
     if "TAUPY" in groups or _STARTS(timer):
         return "measuring"
     if file.startswith(_AWAITED) or _AWAITED_NAMES(timer):

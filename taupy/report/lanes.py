@@ -26,6 +26,8 @@ _TITLES: Mapping[Group, str] = {
     "worker processes": "Worker processes",
     "other threads": "Other threads",
 }
+_MOSTLY = 0.5
+"""Share of waiting from which on the main thread says little of what the program does."""
 _OF_RANKS: Mapping[str, tuple[str, str]] = {
     "compute_ns": ("own", "computes"),
     "data_ns": ("data", "fetches data"),
@@ -77,7 +79,8 @@ def lanes(
     *,
     with_c: bool,
 ) -> list[Lanes]:
-    """Those of all groups beside the main thread that run code of the program.
+    """Those of all groups beside the main thread that run code of the program; and worker processes
+    of which they do not, if the main thread mostly waits.
 
     Args:
         facts: the metadata of each node.
@@ -94,25 +97,30 @@ def lanes(
     of_thread = tally.places()
     words = KINDS if with_c else {**KINDS, "own": "your code"}
     bars_of: dict[Group, list[Lane]] = {group: [] for group in _TITLES}
-    runs_own: set[Group] = set()
+    of_interest: set[Group] = set()
     for at in sorted(range(len(names)), key=lambda at: tree.threads[at]):
         thread, group = tree.threads[at], groups[at]
         shown: Group = "other ranks" if group == MAIN and is_job else group
-        mine = of_thread.get(names[at])
+        mine = of_thread.get(names[at], [])
+        if (
+            group == MAIN
+            and sum(place.share for place in mine if place.kind == "waiting") >= _MOSTLY
+        ):
+            of_interest.add("worker processes")
         if shown not in bars_of or not mine:
             continue
         if any(place.kind == "own" for place in mine):
-            runs_own.add(group)
+            of_interest.add(group)
         of_kinds = kinds([GroupPlaces(MAIN, 1, mine, tally.packages(names[at]))])
         bands = [Band(kind, words[kind], ns) for kind, ns in of_kinds.items()]
         bars_of[shown].append(Lane(_name(thread, shown, facts), bands))
     ranks = _ranks(of_ranks)
-    if ranks and "other ranks" in runs_own:
+    if ranks and "other ranks" in of_interest:
         bars_of["other ranks"] = ranks
     return [
         Lanes(title, group, bars_of[group])
         for group, title in _TITLES.items()
-        if bars_of[group] and group in runs_own
+        if bars_of[group] and group in of_interest
     ]
 
 

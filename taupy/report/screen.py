@@ -251,7 +251,12 @@ class _Screen:
 
     def _places(self) -> Iterator[str]:
         lanes_of = {of.group: of for of in self.report.lanes}
-        groups = [group for group in self.report.places if _is_shown(group)]
+        groups = [
+            group
+            for group in self.report.places
+            if group.group in {MAIN, *lanes_of}
+            or any(place.kind == "own" for place in group.places)
+        ]
         for group in groups:
             if group.group == MAIN:
                 yield from self._space()
@@ -269,11 +274,13 @@ class _Screen:
                 yield from self._lanes(of)
             if group.group == "other ranks":
                 yield from self._ranks()
-            if self.detail.others:
+            shown = _first(group, self.detail.others)
+            if self.detail.others and shown:
                 if of is None or group.group == "other ranks" or group.threads > 1:
                     yield from self._wrapped(f"in {group.title}:", "", "  ")
-                shown = _first(group, self.detail.others)
                 yield from self._rows(shown, self.detail.callees)
+            elif not shown:
+                yield from self._packages(group)
 
     def _rows(self, rows: Sequence[Place], with_callees: int) -> Iterator[str]:
         largest = max((place.ns for place in rows), default=0) or 1
@@ -483,11 +490,6 @@ def _from_to(lanes: Sequence[Lane]) -> str:
     times = sorted(lane.ns - lane.waits_ns for lane in lanes)
     first, last = duration(times[0]), duration(times[-1])
     return first if first == last else f"{first} to {last}"
-
-
-def _is_shown(group: GroupPlaces) -> bool:
-    """Not helpers of libraries that run none of the program's code."""
-    return group.group == MAIN or any(place.kind == "own" for place in group.places)
 
 
 def _first(group: GroupPlaces, most: int) -> list[Place]:

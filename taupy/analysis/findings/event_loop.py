@@ -24,7 +24,7 @@ from taupy.analysis.findings.hot_lines import (
     tree,
 )
 from taupy.analysis.findings.trial import Trial
-from taupy.analysis.known_routines import among, is_wait
+from taupy.analysis.known_routines import among, is_select, is_wait
 from taupy.model.finding import Finding
 from taupy.model.rows import ThreadRow, TimerRow
 from taupy.units import count, duration, percent
@@ -52,10 +52,6 @@ LEAST_STEPS = 10
 
 _WAITS = ("wait", "lock", "disk")
 _runs = among(("asyncio/events.py:Handle._run",))
-selects = among((
-    "selectors.py:EpollSelector.select", "selectors.py:PollSelector.select",
-    "selectors.py:KqueueSelector.select", "selectors.py:SelectSelector.select",
-))  # fmt: skip
 _starts_others = among(
     (*(f"asyncio/tasks.py:{name}" for name in ("gather", "create_task", "wait", "as_completed")),
      "asyncio/taskgroups.py:TaskGroup.create_task")
@@ -360,7 +356,7 @@ def _frees_the_gil(trial: Trial, timer: TimerRow) -> bool:
 
 def _in_turn(trial: Trial) -> Iterator[Finding]:
     calls = trial.calls
-    waits = calls.by_thread(calls.outermost(selects))
+    waits = calls.by_thread(calls.outermost(is_select))
     for timer in calls.timers:
         if not _is_coroutine(trial, timer):
             continue

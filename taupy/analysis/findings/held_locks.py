@@ -11,9 +11,9 @@ from collections.abc import Iterator, Sequence
 
 from taupy.analysis.findings import hot_lines, source
 from taupy.analysis.findings.calls import Sum
-from taupy.analysis.findings.event_loop import LEAST, has_order, is_lock, selects
+from taupy.analysis.findings.event_loop import LEAST, has_order, is_lock
 from taupy.analysis.findings.trial import Trial, Wait
-from taupy.analysis.known_routines import among
+from taupy.analysis.known_routines import among, is_select
 from taupy.model.finding import Finding
 from taupy.model.rows import TimerRow
 from taupy.units import count, duration, percent
@@ -33,7 +33,7 @@ _gives_it_back = among(("asyncio/locks.py:Condition.wait",))
 
 def find(trial: Trial) -> Iterator[Finding]:
     calls = trial.calls
-    loop = max(calls.by_thread(calls.outermost(selects)).values(), default=Sum()).ns
+    loop = max(calls.by_thread(calls.outermost(is_select)).values(), default=Sum()).ns
     if loop < LEAST * trial.worked_ns:
         return
     for timer, waits in trial.waits.items():

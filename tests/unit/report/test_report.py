@@ -286,6 +286,20 @@ def test_a_line_has_the_kind_of_what_it_calls_and_not_of_what_runs_in_there(tmp_
     assert line.by_kind == {"backward": 80_000_000}
 
 
+def test_workers_that_run_no_code_of_the_program_are_shown_if_it_waits_for_them(tmp_path):
+    ms = 1_000_000
+    served = call(Timer("_PollLikeSelector.select", "selectors.py", 9), 1, 95 * ms)
+    main = call(Timer("main", "tool.py", 3), 1, 5 * ms, [served])
+    work = call(Timer("_process_worker", "concurrent/futures/process.py", 8), 1, 90 * ms)
+    profile = profile_of(host(main, 0, name="MainThread"), host(work, 1), host(work, 2))
+    measured = _report(tmp_path, profile)
+    shown = screen.text(measured)
+    assert "waiting 95.0 ms 95 %" in shown
+    assert [len(of.lanes) for of in measured.lanes] == [2]
+    assert "process 1" in shown and "by package:  concurrent 180 ms" in shown
+    assert "added up" not in shown
+
+
 def test_details_leave_the_screen_before_places_and_findings_do(tmp_path):
     measured = _report(tmp_path, gpu_faults.compiled_again())
     full, narrow = screen.text(measured, WIDTH, 100), screen.text(measured, WIDTH, 10)
