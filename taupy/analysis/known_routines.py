@@ -28,6 +28,16 @@ class Known:
         return any(file == end or file.endswith(f"/{end}") for end in ends)
 
 
+@dataclass(frozen=True)
+class Grouped:
+    """Timers whose groups, joined by `|`, pass a test."""
+
+    passes: Callable[[str], bool]
+
+    def __call__(self, timer: TimerRow) -> bool:
+        return self.passes(timer.groups)
+
+
 def among(places: Iterable[str]) -> Known:
     """Timers of these routines, each as FILE:NAME with the last parts of the file's path."""
     files: dict[str, list[str]] = {}

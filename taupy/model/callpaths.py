@@ -9,6 +9,7 @@ deep.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import repeat
 
 from taupy.model.forest import outermost, preorder
 from taupy.model.table import Amount, Column, Table
@@ -16,8 +17,9 @@ from taupy.model.table import Amount, Column, Table
 
 def parents(table: Table) -> list[int]:
     """Each row's parent row, -1 for a root."""
-    code_of = {id: code for code, id in enumerate(table.labels["callpath"])}
-    above = [code_of.get(id, -1) for id in table.labels["parent"]]
+    ids = table.labels["callpath"]
+    code_of = dict(zip(ids, range(len(ids)), strict=True))
+    above = list(map(code_of.get, table.labels["parent"], repeat(-1)))
     if table.codes["callpath"] == range(table.size):  # of one thread
         codes = table.codes["parent"]
         return above if codes == range(table.size) else list(map(above.__getitem__, codes))

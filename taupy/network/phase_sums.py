@@ -7,6 +7,7 @@ up to the thread's time. The forward pass inside a backward pass is a recomputat
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import compress
 from typing import NamedTuple
 
 from taupy.model import callpaths
@@ -43,18 +44,21 @@ def summed(
     table: Table, phase: Sequence[str], begins: Sequence[bool]
 ) -> tuple[dict[str, Sum], int]:
     timers: Sequence[TimerRow] = table.labels["timer"]
-    numbers = {kind: number for number, kind in enumerate(dict.fromkeys((NO_PHASE, *phase)))}
-    groups = [numbers[kind] for kind in phase]
-    times = table.summed(groups, len(numbers))[table.named("exclusive", "time")]
-    entered = [group if begun else -1 for group, begun in zip(groups, begins, strict=True)]
-    calls = table.summed(entered, len(numbers))[table.named("calls")]
+    times: dict[str, float] = dict.fromkeys((NO_PHASE, *phase), 0)
+    for kind, ns in zip(phase, table.column("exclusive", "time"), strict=True):
+        if ns:
+            times[kind] += ns
+    calls: dict[str, float] = dict.fromkeys(times, 0)
+    for kind, count in compress(zip(phase, table.column("calls"), strict=True), begins):
+        calls[kind] += count or 0
     sums = {
-        kind: Sum(times[at] or 0, None if kind == NO_PHASE else int(calls[at] or 0))
+        kind: Sum(times[kind], None if kind == NO_PHASE else int(calls[kind]))
         for kind in (*KINDS, *APART, NO_PHASE)
-        if (at := numbers.get(kind)) is not None
+        if kind in times
     }
     is_step = [timer.short_name.startswith(STEP) for timer in timers]
-    steps = table.taken([row for row, code in enumerate(table.codes["timer"]) if is_step[code]])
+    of_rows = map(is_step.__getitem__, table.codes["timer"])
+    steps = table.taken([*compress(range(table.size), of_rows)])
     return sums, int(steps.by().column("calls")[0] or 0) if len(steps) else 0
 
 

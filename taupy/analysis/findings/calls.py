@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
-from taupy.analysis.known_routines import Known, Matches
+from taupy.analysis.known_routines import Grouped, Known, Matches
 from taupy.model import callpaths
 from taupy.model.rows import ThreadRow, TimerRow
 from taupy.model.table import Amount, Table
@@ -116,12 +116,25 @@ class Calls:
         return sorted(row for code in self._matching(matches) for row in self._rows_of[code])
 
     def _matching(self, matches: Matches) -> Iterable[int]:
-        """The codes of these timers; of routines with known names, only those are looked at that
-        have one of the names: there may be hundreds of thousands of others, and dozens of rules."""
+        """The codes of these timers. For routines with known names or groups, only those with one
+        of these are looked at: there may be hundreds of thousands of others, and dozens of rules.
+        """
+        if isinstance(matches, Grouped):
+            of_groups = self._grouped
+            return [code for groups in filter(matches.passes, of_groups)
+                    for code in of_groups[groups]]  # fmt: skip
         codes: Iterable[int] = range(len(self.timers))
         if isinstance(matches, Known):
             codes = [code for name in matches.files for code in self._named.get(name, ())]
         return [code for code in codes if matches(self.timers[code])]
+
+    @cached_property
+    def _grouped(self) -> dict[str, list[int]]:
+        """The codes of the timers with the same groups."""
+        of_groups: dict[str, list[int]] = {}
+        for code, timer in enumerate(self.timers):
+            of_groups.setdefault(timer.groups, []).append(code)
+        return of_groups
 
     @cached_property
     def _named(self) -> dict[str, list[int]]:
@@ -229,12 +242,11 @@ def _numbers(values: Sequence[Amount]) -> Sequence[float]:
 
 def phase(kind: str) -> Matches:
     """Timers that are phases of this kind."""
-    return lambda timer: kind_of(timer.groups) == kind
+    return Grouped(lambda groups: kind_of(groups) == kind)
 
 
-def around(timer: TimerRow) -> bool:
-    """Whether it is a phase before or after the program's work."""
-    return kind_of(timer.groups) in ("import", "exit")
+around = Grouped(lambda groups: kind_of(groups) in ("import", "exit"))
+"""Phases before and after the program's work."""
 
 
 LEAST_NAMED = 0.1

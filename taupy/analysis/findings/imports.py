@@ -14,6 +14,7 @@ from taupy.analysis.findings import source
 from taupy.analysis.findings.calls import phase, place
 from taupy.analysis.findings.limits import LEAST_NS, LEAST_SHARE
 from taupy.analysis.findings.trial import HOST, Trial
+from taupy.analysis.known_routines import Grouped
 from taupy.model.finding import Abstention, Confidence, Finding
 from taupy.model.question import Condition
 from taupy.model.rows import TimerRow
@@ -47,8 +48,7 @@ def find(trial: Trial) -> Iterator[Finding | Abstention]:
     yield from unused
 
 
-def is_import(timer: TimerRow) -> bool:
-    return "IMPORT" in timer.groups.split("|")
+is_import = Grouped(lambda groups: "IMPORT" in groups.split("|"))
 
 
 def _repeated(trial: Trial) -> Iterator[Finding]:

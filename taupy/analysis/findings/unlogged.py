@@ -20,11 +20,12 @@ from taupy.model.rows import TimerRow
 
 _LOGGER = "logging/__init__.py:"
 _LEVELS = ("debug", "info", "warning", "error", "critical", "exception", "log")
-_of_logging = among(
+is_logging = among(
     (*(f"{_LOGGER}Logger.{name}" for name in (*_LEVELS, "handle")),
      *(f"{_LOGGER}LoggerAdapter.{name}" for name in _LEVELS),
      *(f"{_LOGGER}{name}" for name in _LEVELS))
 )  # fmt: skip
+"""Routines of `logging` that take a message."""
 
 _PRINTING = frozenset(
     {"repr", "tolist", "dumps", "pformat", "array2string", "to_string", "to_json", "to_dict",
@@ -52,11 +53,6 @@ class Text(NamedTuple):
     calls: int
     ns: float
     what: str
-
-
-def is_logging(timer: TimerRow) -> bool:
-    """Whether it is a routine of `logging` that takes a message."""
-    return (timer.file or "").endswith("logging/__init__.py") and _of_logging(timer)
 
 
 def is_silent(trial: Trial, row: int) -> bool:

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 import pytest
 
+from taupy.analysis import places
 from taupy.analysis.findings import judged
 from taupy.analysis.findings.calls import Calls
-from taupy.analysis.known_routines import Known, among
+from taupy.analysis.known_routines import Grouped, Known, among
 from taupy.model.profile import Timer
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.writer import add_profile
@@ -65,6 +66,36 @@ def test_a_known_routine_is_searched_for_by_its_name_alone(trial):
     (row,) = calls.rows(Noting(among((JOIN,)).files))
     assert calls.timer[row].file == "threading.py"
     assert looked_at == ["Thread.join"] * 2
+
+
+def test_groups_are_tested_once_for_all_routines_that_have_them(trial):
+    tested = []
+    loads = [Timer(f"import m{n}", groups=frozenset({"IMPORT"})) for n in range(3)]
+    below = [call(Timer(f"f{n}", "a.py", n + 1), 1, 5) for n in range(300)]
+    calls = trial(
+        profile_of(host(call("main", 1, 1, [*below, *(call(t, 1, 2) for t in loads)])))
+    ).calls
+    rows = calls.rows(Grouped(lambda groups: tested.append(groups) or groups == "IMPORT"))
+    assert sorted(calls.timer[row].short_name for row in rows) == [
+        "import m0",
+        "import m1",
+        "import m2",
+    ]
+    assert sorted(tested) == ["IMPORT", "PYTHON"]
+
+
+def test_what_call_paths_add_to_places_is_decided_once_for_each_step(monkeypatch):
+    def decided(paths):
+        tree, files = places.Tree.of_profile(wide_profile(paths, timers=40))
+        step, steps = places._Tally._step, []
+        monkeypatch.setattr(
+            places._Tally, "_step", lambda *arguments: steps.append(1) or step(*arguments)
+        )
+        assert places.places(tree, ["main thread"], files)
+        monkeypatch.undo()
+        return len(steps)
+
+    assert decided(16_000) < 2 * decided(2_000)
 
 
 def test_routines_that_lasted_are_those_with_such_a_sum_in_one_thread(trial):

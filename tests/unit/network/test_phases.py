@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 from array import array
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from taupy.answers import phases
 from taupy.answers.answer import Nothing
 from taupy.model.profile import Timer
 from taupy.model.question import Question
+from taupy.network import phase_sums
 from taupy.network import phases as known
 from taupy.network import torch as pytorch
 from taupy.profiledb.database import ProfileDB
@@ -223,3 +225,26 @@ def test_pytorch_has_the_routines_of_the_table():
             if name not in set(_names(code)):
                 missing.append(place)
     assert not missing
+
+
+def test_the_times_of_phases_are_read_without_other_columns(tmp_path):
+    class Unread(list):
+        """A column of what the table of phases does not show."""
+
+        def __getitem__(self, row):
+            raise AssertionError("read")
+
+    data = Timer("data", "a.py", 3, groups=frozenset({"PHASE_DATA"}))
+    f = Timer("f", "a.py", 9)
+    profile = profile_of(
+        host(call("main", 1, 5, [call(data, 2, 7, [call(f, 3, 10)]), call(f, 1, 4)]))
+    )
+    with ProfileDB.open(tmp_path / "t.db", create=True) as db:
+        add_profile(db, profile)
+        columns = ("calls", "inclusive", "exclusive")
+        table = values(db, replace(phase_sums.question(1), values=columns))
+    inclusive = table.named("inclusive", "time")
+    unread = replace(table, columns={**table.columns, inclusive: Unread(table.columns[inclusive])})
+    sums, steps_there = phase_sums.by_kind(unread)
+    assert sums == {"data": (17, 2), phase_sums.NO_PHASE: (9, None)}
+    assert steps_there == 0
