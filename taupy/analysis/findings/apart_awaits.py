@@ -13,8 +13,9 @@ from typing import NamedTuple
 
 from taupy.analysis.findings import hot_lines, source
 from taupy.analysis.findings.calls import Sum
-from taupy.analysis.findings.event_loop import LEAST, LEAST_AWAITS, has_order, selects
+from taupy.analysis.findings.event_loop import LEAST, LEAST_AWAITS, has_order
 from taupy.analysis.findings.trial import Trial, Wait
+from taupy.analysis.known_routines import is_select
 from taupy.model.finding import Finding
 from taupy.model.rows import TimerRow
 from taupy.units import count, duration, percent
@@ -39,7 +40,7 @@ class _Await(NamedTuple):
 
 def find(trial: Trial) -> Iterator[Finding]:
     calls = trial.calls
-    loop = max(calls.by_thread(calls.outermost(selects)).values(), default=Sum()).ns
+    loop = max(calls.by_thread(calls.outermost(is_select)).values(), default=Sum()).ns
     if loop < LEAST * trial.worked_ns:
         return
     for timer in calls.timers:
