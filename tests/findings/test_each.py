@@ -125,6 +125,17 @@ def drain(jobs):
     return done
 print(drain(list(range(30000))))
 """
+SHARED = """\
+class Bills:
+    def __init__(self):
+        self.parts = {n: [(n + 1, 2), (n + 2, 1)] for n in range(31)}
+    def cost(self, part):
+        total = part
+        for inner, number in self.parts.get(part, ()):
+            total += number * self.cost(inner)
+        return total
+print(Bills().cost(0))
+"""
 LOCK_HELD = """\
 import asyncio
 class Prices:
@@ -492,6 +503,11 @@ def rate(currency):
         "        job = jobs[0]\n        jobs = jobs[1:]\n": "        job = jobs.popleft()\n",
         "list(range(30000))": "collections.deque(range(3_000_000))",
         "def drain": "import collections\ndef drain"}),
+    "shared": (f"{SAME}: the same arguments", 7, SHARED, {
+        "    def cost(self, part):\n": "        self.kept = {}\n    def cost(self, part):\n"
+        "        if part in self.kept:\n            return self.kept[part]\n",
+        "        return total\n": "        self.kept[part] = total\n        return total\n",
+        "print(": "print(sum(range(40_000_000)), "}),
     "lock_held": (f"{LOOP_OF_EVENTS}: lock held", 7, LOCK_HELD, {
         "        async with self.lock:\n            if key not in self.kept:\n"
         "                self.kept[key] = await self.ask(key)\n            return self.kept[key]\n":

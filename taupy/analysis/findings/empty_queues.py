@@ -111,7 +111,8 @@ def _asked_first(loop: ast.While, part: ast.If) -> _Look | None:
     others = [other for other in loop.body if other is not part]
     if not is_empty and not all(map(_does_nothing, others)):
         return None
-    return _Look(_lines(part.test, *nothing), queue, part.lineno)
+    beside = [] if is_empty else others
+    return _Look(_lines(part.test, *nothing, *beside), queue, part.lineno)
 
 
 def _question(test: ast.expr) -> tuple[str, bool]:

@@ -28,6 +28,7 @@ LEAST_HELD = 0.5
 """Minimum share of the loop's waiting in which the lock is held by one that is suspended."""
 
 
+_is_of_pool = among(("asyncio/queues.py:Queue.get",))
 _gives_it_back = among(("asyncio/locks.py:Condition.wait",))
 
 
@@ -46,8 +47,10 @@ def find(trial: Trial) -> Iterator[Finding]:
             if queued.ns < LEAST_QUEUE * loop:
                 continue
             within = _within(trial, timer, taken)
-            if has_order(within) or any(map(_gives_it_back, within)):
+            if any(map(_gives_it_back, within)):
                 continue
+            if has_order(within) and not any(map(_is_of_pool, within)):
+                continue  # one at a time on one connection
             held, longest = _held(trial, timer, taken, within)
             if held < LEAST_HELD * loop:
                 continue

@@ -379,6 +379,9 @@ def _subproblems(trial: Trial) -> Iterator[Finding]:
             continue
         inside = [part for part in ast.walk(function)
                   if isinstance(part, ast.Call) and name(part.func) == function.name]  # fmt: skip
+        if (shared := _of_stored(trial, timer, function)) is not None:
+            yield shared
+            continue
         if len({ast.dump(part) for part in inside}) < 2 or not all(map(_counts_down, inside)):
             continue
         longest = calls.longest(timer.__eq__)
@@ -394,6 +397,63 @@ def _subproblems(trial: Trial) -> Iterator[Finding]:
             longest.ns, "keep its results: @functools.lru_cache(maxsize=None)",
             "the arguments differ each time", "medium",
         )  # fmt: skip
+
+
+LEAST_STORED_BYTES = 64
+"""Of an object in a container; so memory has room for at most one in so many bytes."""
+
+LEAST_TIMES_EACH = 3
+"""Minimum calls for each object that there is room for."""
+
+
+def _of_stored(trial: Trial, timer: TimerRow, function: Function) -> Finding | None:
+    """A routine that calls itself for each of what is stored, `for part, n in item.parts:
+    cost(part)`, more often, even for one call from outside, than memory has room for objects: the
+    same come again and again."""
+    calls = trial.calls
+    room = max((moment.mean for moment in trial.memory), default=0.0) / LEAST_STORED_BYTES
+    entries = calls.entries(timer)
+    outside = sum(calls.calls[row] for row in calls.outermost(timer.__eq__))
+    if not room or entries < room * max(LEAST_TIMES_EACH, outside):
+        return None
+    sites = [
+        part for part in ast.walk(function)
+        if isinstance(part, ast.Call) and called(part) == function.name
+        and _is_for_stored(function, part)
+    ]  # fmt: skip
+    longest = calls.longest(timer.__eq__)
+    if not sites or longest.ns < 2 * LEAST * trial.worked_ns:
+        return None
+    site = sites[0]
+    return again(
+        trial, "the same arguments", timer,
+        f"{hot_lines.at_line(timer, site.lineno)} calls itself for what is stored, "
+        f"{count(int(entries))} times, though memory has room for {count(int(room))} objects at "
+        "most: the same come again and again, and their results are recomputed (overlapping "
+        f"subproblems, no cache): {duration(longest.ns)}, "
+        f"{percent(100 * longest.ns / trial.wall_ns)} % of the run",
+        longest.ns, "keep its results: a dict by argument, or @functools.lru_cache(maxsize=None)",
+        "what is stored changes between the calls",
+    )  # fmt: skip
+
+
+def _is_for_stored(function: Function, call: ast.Call) -> bool:
+    """Whether all that a call is given are elements of what a loop goes through, and that is an
+    attribute or an element of something."""
+    given = [single.id for single in call.args if isinstance(single, ast.Name)]
+    if not given or len(given) < len(call.args) or call.keywords:
+        return False
+    loops = [part for part in ast.walk(function) if isinstance(part, ast.For | ast.comprehension)]
+    return all(
+        any(single in source.names(loop.target) and _is_stored(loop.iter) for loop in loops)
+        for single in given
+    )
+
+
+def _is_stored(node: ast.expr) -> bool:
+    if isinstance(node, ast.Call):
+        return isinstance(node.func, ast.Attribute) and node.func.attr in ("get", "items", "values")
+    return isinstance(node, ast.Attribute | ast.Subscript)
 
 
 BRANCHING = 10
