@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import argparse
 import os
-import re
 import signal
 import sys
 
 from taupy import __version__
 from taupy.answers import ANSWERS, EXCEPTIONS
-from taupy.commands import options
 from taupy.commands.messages import say
 from taupy.errors import NOTICES, TaupyError, UsageError
 from taupy.state import rights
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # importing delays the program that `taupy run` starts
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    import argparse
+    from collections.abc import Sequence
     from typing import Any, NoReturn
+
+    from taupy.commands.parsers import CommandLine
 
 GROUPS = {
     "Measure": {
@@ -79,123 +79,14 @@ _WITHOUT_DATABASE = (
     "completion",
     "help",
 )
-_ELSEWHERE = {"--html": "-o FILE.html for a page"}
-"""Options that other tools have, and what to write here."""
-_GAP = re.compile(r"(?<=\S)  +(?=\S)|^ {9,}(?=\S)")
-"""Between what one would type and what it does."""
 _OWN_OPTIONS = ("-h", "--help", "-V", "--version")
-
-
-class Formatter(argparse.HelpFormatter):
-    """Formats for the terminal's width without importing `shutil`, as argparse does. Of a
-    description, what is indented is what one would type, with what it does beside it."""
-
-    def __init__(self, prog: str, **more: Any) -> None:
-        super().__init__(prog, **{"width": _columns() - 2, **more})
-
-    def _fill_text(self, text: str, width: int, indent: str) -> str:
-        return "\n\n".join("\n".join(_filled(part, width)) for part in text.strip().split("\n\n"))
-
-
-def _filled(paragraph: str, width: int) -> Iterator[str]:
-    """A paragraph of a description, or its examples, in so many columns."""
-    from textwrap import wrap
-
-    lines = paragraph.splitlines()
-    if not any(line.startswith(" ") for line in lines):
-        yield from wrap(paragraph, width)
-        return
-    examples: list[tuple[str, int, str]] = []  # what to type, the column of the remark, the remark
-    for line in lines:
-        typed, remark = line.rstrip(), ""
-        if gap := _GAP.search(line):
-            typed, remark = line[: gap.start()], line[gap.end() :].rstrip()
-        if not typed.strip() and examples:  # the last remark goes on
-            before, at, begun = examples.pop()
-            examples.append((before, at, f"{begun} {remark}"))
-        else:
-            examples.append((typed, len(line) - len(remark), remark))
-    for typed, at, remark in examples:
-        at = min(max(at, len(typed) + 1), width // 2)
-        beside = len(typed) < at
-        if remark and beside:
-            first, *more = wrap(remark, width - at)
-            yield f"{typed:<{at}}{first}"
-        else:
-            yield typed
-            at, more = min(at, 8), wrap(remark, width - 8) if remark else []
-        yield from (" " * at + line for line in more)
-
-
-def _columns() -> int:
-    given = os.environ.get("COLUMNS", "")
-    if given.isascii() and given.isdigit() and int(given):
-        return int(given)
-    try:
-        return os.get_terminal_size(1).columns or 80
-    except OSError:
-        return 80
-
-
-def _near(word: str, words: Iterable[str]) -> list[str]:
-    """The most similar word, if one is similar enough."""
-    import difflib
-
-    return difflib.get_close_matches(word, words, 1)
-
-
-class CommandLine(argparse.ArgumentParser):
-    """A command's parser. Its help begins with what one would type, and errors are a `UsageError`:
-    one line, like other errors."""
-
-    def format_help(self) -> str:
-        formatter = self._get_formatter()
-        formatter.add_text(self.description)
-        formatter.add_usage(self.usage, self._actions, self._mutually_exclusive_groups)
-        for group in self._action_groups:
-            formatter.start_section(group.title)
-            formatter.add_text(group.description)
-            formatter.add_arguments(group._group_actions)
-            formatter.end_section()
-        formatter.add_text(self.epilog)
-        return formatter.format_help()
-
-    def error(self, message: str) -> NoReturn:
-        advice = f"`{self.prog} --help` lists the options"
-        unknown = message.removeprefix("unrecognized arguments: ")
-        if unknown != message:
-            word = unknown.split()[0].partition("=")[0]
-            near = _near(word, self._option_string_actions)
-            if word in _ELSEWHERE:
-                advice = f"write {_ELSEWHERE[word]}; {advice}"
-            elif near:
-                advice = f"did you mean {near[0]}? {advice}"
-            message = f"{'unknown option' if word[:1] == '-' else 'unexpected argument'} {unknown}"
-        raise UsageError(f"{self.prog.removeprefix('taupy ')}: {message}; {advice}")
-
-
-class _TopLevel(argparse.ArgumentParser):
-    """The parser of `taupy` itself, whose help lists the commands by what they are for."""
-
-    def format_help(self) -> str:
-        lines = ["usage: taupy COMMAND [options]: taupy run script.py, then taupy report", ""]
-        for title, group in GROUPS.items():
-            lines += _listed(title, group)
-        return "\n".join([*lines, "", "taupy help COMMAND shows its options; -V the version.", ""])
-
-
-def _listed(title: str, group: Mapping[str, str]) -> list[str]:
-    """A line for each command, the first behind the title of the group."""
-    heads = [title] + [""] * (len(group) - 1)
-    return [
-        f"{head:<9}{name:<12}{does}"
-        for head, (name, does) in zip(heads, group.items(), strict=True)
-    ]
 
 
 def top_level_parser() -> tuple[argparse.ArgumentParser, Any]:
     """The parser of `taupy` itself, and its subparsers, which are still empty."""
-    parser = _TopLevel(prog="taupy")
+    from taupy.commands.parsers import TopLevel
+
+    parser = TopLevel(GROUPS, prog="taupy")
     parser.add_argument("-V", "--version", action="version", version=f"taupy {__version__}")
     return parser, parser.add_subparsers(dest="command", metavar="COMMAND")
 
@@ -215,6 +106,8 @@ def command_module(name: str) -> Any:
 
 def command_parser(name: str) -> CommandLine:
     """The parser of one command, with its options."""
+    from taupy.commands.parsers import CommandLine, Formatter
+
     module = command_module(name)
     parser = CommandLine(
         prog=f"taupy {name}",
@@ -232,8 +125,10 @@ def check_command(name: str) -> None:
     """
     if name in COMMANDS:
         return
-    near = _near(name, COMMANDS)
-    advice = f"did you mean `taupy {near[0]}`?" if near else "`taupy --help` lists the commands"
+    from taupy.commands.parsers import near
+
+    alike = near(name, COMMANDS)
+    advice = f"did you mean `taupy {alike[0]}`?" if alike else "`taupy --help` lists the commands"
     raise UsageError(f"there is no command '{name}': {advice}")
 
 
@@ -285,11 +180,13 @@ def _refuse(arguments: list[str]) -> None:
     """
     import shlex
 
+    from taupy.commands.parsers import near
+
     first = arguments[0]
     if first in _OWN_OPTIONS:
         return
     if not first.startswith("-"):
-        if os.path.exists(first) and not _near(first, COMMANDS):  # not clearly a script
+        if os.path.exists(first) and not near(first, COMMANDS):  # not clearly a script
             line = shlex.join(["taupy", "run", *arguments])
             raise UsageError(f"there is no command '{first}': to profile a program, write {line}")
         check_command(first)
@@ -348,5 +245,7 @@ def _run(arguments: list[str]) -> int:
 
         gc.disable()  # short-lived with many rows: garbage collection costs more than it frees
         # Runs that were killed are stored first, whatever the command.
+        from taupy.commands import options
+
         options.recover_first(options.database_or_store(parsed))
     return int(module.run(parsed))

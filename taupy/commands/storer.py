@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import contextlib
-import gc
 import os
 import resource
 import signal
@@ -57,7 +56,6 @@ def store(folder: str, of: str = "program") -> int:
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    gc.disable()  # short-lived with many rows, like other commands
     # The program's resource limits should not apply to the storer.
     for limit in (resource.RLIMIT_FSIZE, resource.RLIMIT_AS, resource.RLIMIT_NOFILE):
         try:

@@ -33,7 +33,8 @@ PTH = "taupy_boot.pth"
 # set a limit on the size of files, it writes no bytecode, which might be truncated. taupy is
 # imported first, from where this process has it: another one may be installed.
 _STORER = (
-    "import resource, sys;"
+    "import gc, resource, sys;"
+    "gc.disable();"  # short-lived with many rows, like other commands
     "sys.dont_write_bytecode |= resource.getrlimit(resource.RLIMIT_FSIZE)[0] != -1;"
     "sys.path.extend(p for p in {paths!r} if p not in sys.path);"
     "sys.path.insert(0, {home!r}); import taupy; del sys.path[0];"

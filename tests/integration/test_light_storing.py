@@ -5,8 +5,8 @@ import subprocess
 import sys
 
 HEAVY = {
-    "_hashlib", "ast", "dataclasses", "inspect", "numpy", "platform", "subprocess", "sysconfig",
-    "tempfile", "zipfile", "taupy.analysis.places", "taupy.live",
+    "_hashlib", "argparse", "ast", "dataclasses", "gettext", "inspect", "numpy", "platform",
+    "subprocess", "sysconfig", "tempfile", "zipfile", "taupy.analysis.places", "taupy.live",
     "taupy.model.secret_words", "taupy.profiledb.dimensions", "taupy.profiledb.metrics_merge",
     "taupy.profiledb.reader", "taupy.profiledb.steps", "taupy.record.gpus", "taupy.record.lines",
     "taupy.record.part_steps", "taupy.record.snapshots", "taupy.session", "taupy.state.rescue",
