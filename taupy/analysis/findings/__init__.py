@@ -8,6 +8,7 @@ its module and add it to `RULES`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import NamedTuple, Protocol
 
 from taupy.analysis.findings import (
@@ -112,7 +113,8 @@ def judged(trial: Trial) -> Judgement:
                 abstentions.append(result)
                 continue
             if result.saved_bytes or result.saved_ns >= least(trial):
-                findings.append(result)
+                sentence = result.sentence.replace(".<locals>", "")  # as names stand elsewhere
+                findings.append(replace(result, sentence=sentence))
     findings.sort(
         key=lambda result: (-result.saved_ns, -result.saved_bytes, result.kind, result.sentence)
     )

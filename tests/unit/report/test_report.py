@@ -300,6 +300,16 @@ def test_workers_that_run_no_code_of_the_program_are_shown_if_it_waits_for_them(
     assert "added up" not in shown
 
 
+def test_a_finding_names_an_inner_function_as_everything_else_does(tmp_path):
+    """`outer.inner`, not `outer.<locals>.inner`."""
+    profile = gpu_faults.loader_with_few_workers()
+    timers = [timer._replace(name=timer.name.replace("_BaseDataLoaderIter.", "load.<locals>."))
+              for timer in profile.timers]  # fmt: skip
+    found = _report(tmp_path, replace(profile, timers=timers)).judgement.findings
+    sentences = " ".join(finding.sentence for finding in found)
+    assert "load.__next__" in sentences and "<locals>" not in sentences
+
+
 def test_details_leave_the_screen_before_places_and_findings_do(tmp_path):
     measured = _report(tmp_path, gpu_faults.compiled_again())
     full, narrow = screen.text(measured, WIDTH, 100), screen.text(measured, WIDTH, 10)
