@@ -237,7 +237,7 @@ static void thread_add(Beginner *beginner, Thread *thread)
 
 void thread_row_ended(Thread *thread)
 {
-    if (thread->stays)
+    if (thread->stays || !part_holds(thread)) /* the engine may have been started anew */
         return;
     if (ended_of != generation) {
         ended_last = &ended;
@@ -260,12 +260,15 @@ static Thread *ended_take(void)
 
 void thread_rows_add(void)
 {
-    if (threads_apart == UINT64_MAX || part == NULL || part_is_detached() || is_adding)
+    if (threads_apart == UINT64_MAX || part == NULL || part_is_detached())
         return;
-    if (rows_of != generation) {
+    if (rows_of != generation) { /* a fork may have interrupted it */
         unused = NULL;
+        is_adding = 0;
         rows_of = generation;
     }
+    if (is_adding)
+        return;
     is_adding = 1;
     for (Thread *thread = ended_take(), *next; thread != NULL; thread = next) {
         next = thread->next_ended;

@@ -13,6 +13,7 @@ import math
 import pytest
 
 from taupy.model.profile import TIME, Metric
+from taupy.model.rows import ThreadRow
 from taupy.pprof import flat
 from taupy.pprof.figures import SORT_KEYS
 from taupy.pprof.view import View
@@ -210,3 +211,35 @@ def test_a_limit_shows_the_first_of_all_that_would_be_shown(sort, reverse):
         *listed[:9],
         "-others-",
     ]
+
+
+def test_threads_that_were_added_up_count_in_the_statistics_with_their_number():
+    """Main took 10 ms; three took 60 ms, of which 45 in f."""
+    several = ThreadRow(0, 0, 1, "host", "threads 2 to 4 of f", 3, 5 * MS, 40 * MS)
+    main = thread(name="MainThread")
+    rows = [
+        row("main", 1, 0, 10 * MS, 10 * MS),
+        row("main", 3, 3, 15 * MS, 60 * MS, place=(0, 0, 1)),
+        row("f", 3, 0, 45 * MS, 45 * MS, place=(0, 0, 1)),
+    ]
+    of_rows = answer(rows)
+    of_rows.table.labels["thread"][1] = several
+    statistics = ("mean", "min", "max", "stddev")
+    views = flat.views(of_rows, [main, several], flat.FlatOptions(summaries=statistics))
+    _, sums, mean, least, most, spread = views
+    assert sums.title == (
+        "NODE 0;CONTEXT 0;THREAD 1: threads 2 to 4 of f (3 threads of 5.00 ms to 40.0 ms each)"
+    )
+    exclusive = {
+        view.title: {line[11]: line[6] for line in view.rows}
+        for view in (mean, least, most, spread)
+    }
+    assert exclusive == {
+        "FUNCTION SUMMARY (mean):": {"main": 25 * MS / 4, "f": 45 * MS / 4},
+        "FUNCTION SUMMARY (min):": {"main": 5 * MS, "f": 0},
+        "FUNCTION SUMMARY (max):": {"main": 10 * MS, "f": 15 * MS},
+        "FUNCTION SUMMARY (stddev):": pytest.approx(
+            {"main": MS * (3 * 1.25**2 / 4 + 3.75**2 / 4) ** 0.5,
+             "f": MS * (3 * 3.75**2 / 4 + 11.25**2 / 4) ** 0.5}
+        ),
+    }  # fmt: skip

@@ -7,6 +7,8 @@ import subprocess
 
 import pytest
 
+from taupy.profiledb.pages import PAGES
+from taupy.profiledb.reader import read_profile
 from taupy.profiledb.schema_views import VIEWS
 from taupy.profiledb.writer import add_profile
 from tests.builders import call, deep_profile, host, profile_of, small_profile, wide_profile
@@ -128,3 +130,30 @@ def test_the_sqlite3_tool_gets_the_pprof_table(db, trial):
     question = "SELECT timer, calls FROM pprof WHERE trial_id = 1 AND thread = 1"
     answer = subprocess.run([tool, db.path, question], capture_output=True, text=True)
     assert (answer.stdout, answer.stderr) == (f"{MAIN}|1\n{G}|1\n", "")
+
+
+def test_threads_that_were_added_up_count_each_as_their_mean(db):
+    """Of 4 threads 1 took 10, and 3 took 60 together: 20 each."""
+    several = {"count": 3, "least_ns": 5, "most_ns": 40, "name": "threads 2 to 4 of f"}
+    one, three = call("f", exclusive=10), call("f", calls=3, exclusive=60)
+    trial = add_profile(db, profile_of(host(one), host(three, thread=1, **several)))
+    assert db.rows("SELECT threads FROM trials") == [(4,)]
+    assert db.rows("SELECT name, count, least_ns, most_ns FROM thread ORDER BY thread") == [
+        ("", 1, None, None),
+        ("threads 2 to 4 of f", 3, 5, 40),
+    ]
+    ((*numbers, stddev),) = db.rows(
+        "SELECT threads, calls, exclusive, calls_mean, exclusive_mean, exclusive_minimum,"
+        " exclusive_maximum, exclusive_stddev FROM function_summary WHERE trial_id = ?",
+        (trial,),
+    )
+    assert numbers == [4, 4, 70, 1, 17.5, 10, 20]
+    assert stddev == pytest.approx((3 * 2.5**2 / 4 + 7.5**2 / 4) ** 0.5)
+    assert read_profile(db, trial).threads[1].thread.count == 3
+    assert load_imbalance(db, trial) == [pytest.approx((4, 17.5, 20))]
+
+
+def load_imbalance(db, trial):
+    """Threads, mean and maximum [ns] of each routine, as the page has them."""
+    query = PAGES["load_imbalance"].sql.replace(":trial", str(trial))
+    return [(row[2], row[3] * 1e6, row[5] * 1e6) for row in db.rows(query)]
