@@ -6,9 +6,6 @@ import argparse
 
 from taupy.commands import options, run_lines
 
-THREADS = 200
-"""Ended threads of one beginning that keep rows of their own."""
-
 MODULES_MIB = 1024
 _ALONE = {"--trace": "gpu", "--lines": run_lines.LOOKS}
 """Options with an optional value, which must follow `=`, and the default of that value."""
@@ -151,8 +148,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--threads",
         metavar="N|all",
         help="of threads that have ended, began in the same routine and have no name of their own, "
-        f"keep the first N, and add up further ones in one row (default: {THREADS}; all: keep "
-        "each)",
+        "keep the first N, and add up further ones in one row "
+        f"(default: {options.THREADS}; all: keep each)",
     )
     options.add_list_argument(
         what,

@@ -11,7 +11,6 @@ import os
 import sys
 
 from taupy.commands import options
-from taupy.commands.run_arguments import THREADS
 from taupy.errors import TaupyError, UsageError
 from taupy.network import layers, steps
 
@@ -76,7 +75,7 @@ class Plan:
 
 def _threads(given: str | None, project: Any) -> int | None:
     """How many ended threads of one beginning keep rows of their own; None: all."""
-    text = given if given is not None else str(THREADS if project is None else project)
+    text = given if given is not None else str(options.THREADS if project is None else project)
     if text == "all":
         return None
     if not text.isdecimal() or not 0 < int(text) < _THREADS_AT_MOST:
