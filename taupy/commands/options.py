@@ -26,6 +26,10 @@ THREADS = 200
 _SECONDS = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 
 
+THREADS = 200
+"""How many ended threads of one beginning keep rows of their own, unless `taupy run` is told."""
+
+
 def add_database_argument(parser: argparse._ActionsContainer) -> None:
     parser.add_argument(
         "--db",
