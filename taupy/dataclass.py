@@ -22,7 +22,7 @@ else:
     from collections import namedtuple
 
     class field:
-        """A field whose default is made anew for each object."""
+        """A field whose default is created for each object."""
 
         __slots__ = ("default_factory",)
 
@@ -128,8 +128,8 @@ else:
             methods += [__lt__, __le__, __gt__, __ge__]
         return {**({} if frozen else {"__hash__": None}), **{m.__name__: m for m in methods}}
 
-    def _are_alike(one, other):
-        return one.__class__ is other.__class__
+    def _are_alike(left, right):
+        return left.__class__ is right.__class__
 
     def __setattr__(self, name, value):
         raise AttributeError(f"cannot assign to field {name!r}")
@@ -162,17 +162,17 @@ else:
     class _NamedTuples(type):
         """Makes the class of named tuples that a class statement describes."""
 
-        def __new__(cls, name, bases, members):
+        def __new__(mcs, name, bases, members):
             if not bases:
-                return super().__new__(cls, name, bases, members)
+                return super().__new__(mcs, name, bases, members)
             fields = members.pop("__annotations__")
             defaults = [members.pop(field) for field in fields if field in members]
-            made = namedtuple(name, fields, defaults=defaults, module=members["__module__"])
-            made.__annotations__ = fields
+            cls = namedtuple(name, fields, defaults=defaults, module=members["__module__"])
+            cls.__annotations__ = fields
             for member, value in members.items():
                 if member not in ("__module__", "__classcell__"):
-                    setattr(made, member, value)
-            return made
+                    setattr(cls, member, value)
+            return cls
 
     class NamedTuple(metaclass=_NamedTuples):
         """The base that a named tuple names in its class statement."""

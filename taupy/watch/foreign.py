@@ -86,10 +86,14 @@ class Interpreter:
                 if gil_in_interpreter:
                     gil = self._word(self._interpreter + gil_in_interpreter)
             else:
-                told = self._told(runtime, theirs)
-                self._interpreter, self._next, gil = told.interpreter, told.next, told.gil
-                self._first = self._interpreter + told.threads
-                for at, offset in told.layout.items():
+                described = self._told(runtime, theirs)
+                self._interpreter, self._next, gil = (
+                    described.interpreter,
+                    described.next,
+                    described.gil,
+                )
+                self._first = self._interpreter + described.threads
+                for at, offset in described.layout.items():
                     numbers[at] = offset
         except PermissionError as problem:
             raise Unreadable(_forbidden(pid)) from problem
@@ -111,9 +115,9 @@ class Interpreter:
     def _told(self, runtime: int, theirs: int) -> Offsets:
         """Where a Python of another version says that it has its fields."""
         minor = theirs >> 16 & 255 if theirs >> 24 == 3 else 0
-        told = offsets(runtime, minor, self._bytes, self._word)
-        if told is not None and told.interpreter:
-            return told
+        described = offsets(runtime, minor, self._bytes, self._word)
+        if described is not None and described.interpreter:
+            return described
         version = f"Python 3.{minor}" if minor else "a Python before 3.11"
         advice = f": use the taupy of {version.lower()}" if minor else ""
         others = f", and of 3.{KNOWN[0]} to 3.{KNOWN[-1]}" if minor not in KNOWN else ""

@@ -78,14 +78,14 @@ def _blocks(function: ast.AsyncFunctionDef) -> Iterator[list[_Await]]:
                 continue
             block: list[_Await] = []
             for statement in statements:
-                found = _await(statement)
+                awaited = _await(statement)
                 bound = {name for before in block for name in before.targets}
-                if found is not None and not found.given & bound:
-                    block.append(found)
+                if awaited is not None and not awaited.given & bound:
+                    block.append(awaited)
                     continue
                 if len(block) > 1:
                     yield block
-                block = [found] if found is not None else []
+                block = [awaited] if awaited is not None else []
             if len(block) > 1:
                 yield block
 
@@ -125,10 +125,10 @@ def _changes(trial: Trial, timers: Sequence[TimerRow]) -> bool:
         function = source.function(trial, timer) if trial.is_own(timer) else None
         if function is None:
             continue
-        made = {
+        created = {
             part.id for part in ast.walk(function)
             if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)
         }  # fmt: skip
-        if {name.split(".")[0] for name in hot_lines.changed(function)} - made:
+        if {name.split(".")[0] for name in hot_lines.changed(function)} - created:
             return True
     return False

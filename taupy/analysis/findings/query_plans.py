@@ -21,7 +21,7 @@ _COMMENT = re.compile(r"--[^\n]*")
 _PLACEHOLDER = re.compile(r"\?\d*|(?<![\w:])[:@$][A-Za-z_]\w*|%s|%\(\w+\)s")
 _COMPARED = re.compile(
     r"(?:\bFROM|\bUPDATE)\s+(\w+)\b(?:(?!\bJOIN\b).)*?\bWHERE\s+"
-    r"(?:(?:\w+\.)?(?P<column>\w+)|(?P<made>\w+\s*\(\s*(?:\w+\.)?(?P<of>\w+)\b[^()]*\)))"
+    r"(?:(?:\w+\.)?(?P<column>\w+)|(?P<call>\w+\s*\(\s*(?:\w+\.)?(?P<of>\w+)\b[^()]*\)))"
     r"\s*(?:=|IN\b)",
     re.I | re.S,
 )
@@ -51,14 +51,14 @@ def statements(trial: Trial) -> list[str] | None:
         text for timer in trial.calls.timers if trial.is_own(timer)
         if (text := trial.source(timer)) is not None
     }  # fmt: skip
-    made: list[str] = []
+    makers: list[str] = []
     for text in sorted(texts):
         for part in ast.walk(source.tree(text)):
             if isinstance(part, ast.JoinedStr) and re.search(r"\bINDEX\b", ast.unparse(part), re.I):
                 return None
             if isinstance(part, ast.Constant) and isinstance(part.value, str):
-                made += _makers(part.value)
-    return sorted(made, key=lambda text: "INDEX" in text[: text.find("(")].upper())
+                makers += _makers(part.value)
+    return sorted(makers, key=lambda text: "INDEX" in text[: text.find("(")].upper())
 
 
 def _makers(text: str) -> Iterator[str]:
@@ -67,23 +67,23 @@ def _makers(text: str) -> Iterator[str]:
             yield statement
 
 
-def scan(made: Sequence[str], query: str) -> Scan | None:
+def scan(makers: Sequence[str], query: str) -> Scan | None:
     """The table that a query reads to its end to find rows by a column; None: it does not, or has
     no plan."""
     hit = _COMPARED.search(query)
     if hit is None:
         return None
-    column, by = hit["column"] or hit["of"], hit["column"] or hit["made"]
-    if not _is_scanned(made, query):
+    column, by = hit["column"] or hit["of"], hit["column"] or hit["call"]
+    if not _is_scanned(makers, query):
         return None
-    bare = query[: hit.start("made")] + column + query[hit.end("made") :] if hit["made"] else query
-    return Scan(hit[1], by, column, bool(hit["made"]) and not _is_scanned(made, bare))
+    bare = query[: hit.start("call")] + column + query[hit.end("call") :] if hit["call"] else query
+    return Scan(hit[1], by, column, bool(hit["call"]) and not _is_scanned(makers, bare))
 
 
-def _is_scanned(made: Sequence[str], query: str) -> bool:
+def _is_scanned(makers: Sequence[str], query: str) -> bool:
     with closing(sqlite3.connect(":memory:")) as connection:
         connection.set_progress_handler(lambda: 1, _STEPS_AT_MOST)
-        for statement in made:
+        for statement in makers:
             with suppress(sqlite3.Error, sqlite3.Warning):
                 connection.execute(statement)
         try:

@@ -465,7 +465,7 @@ def _prefix(tree: Tree, node: ast.Call) -> _Search | None:
         else [generator.target for generator in getattr(repeats, "generators", [])]
     )  # fmt: skip
     bound = part.slice.lower or part.slice.upper
-    if bound is None or not names(bound) & {one for target in targets for one in names(target)}:
+    if bound is None or not names(bound) & {name for target in targets for name in names(target)}:
         return None
     return _Search(
         "each prefix",
@@ -600,8 +600,8 @@ def _without_index(trial: Trial, tree: Tree, node: ast.Call) -> _Search | None:
         return None
     first = node.args[0]
     query = _text(tree, first) or _local_text(tree.function(node), first)
-    made = query_plans.statements(trial) if query else None
-    scan = query_plans.scan(made, query) if made and query else None
+    makers = query_plans.statements(trial) if query else None
+    scan = query_plans.scan(makers, query) if makers and query else None
     if scan is None:
         return None
     why = "which has no index"
