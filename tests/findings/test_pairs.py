@@ -60,7 +60,12 @@ def test_a_twin_that_does_what_the_advice_says_is_free_of_the_fault(name, tmp_pa
         for finding in pairs.measured(before, f"{name}.py").judgement.findings
         if finding.kind == KINDS[name]
     ]
-    assert claims and (claims[0].saved_bytes or no_more_is_saved(claims, *costs))
+    assert claims
+    if not claims[0].saved_bytes and not no_more_is_saved(claims, *costs):
+        # A busy machine may have slowed one program more than the other, or than the claim's run.
+        again = [pairs.cost(folder, name) for folder in (before, after)]
+        costs = [min(both, key=lambda cost: cost.cpu_s) for both in zip(costs, again, strict=True)]
+    assert claims[0].saved_bytes or no_more_is_saved(claims, *costs)
 
 
 def no_more_is_saved(claims: list[Finding], before: pairs.Cost, after: pairs.Cost) -> bool:

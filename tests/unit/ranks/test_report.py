@@ -8,7 +8,6 @@ from dataclasses import replace
 
 import pytest
 
-from taupy.answers.own_code import own_code
 from taupy.commands import main
 from taupy.model.profile import Timer
 from taupy.profiledb.database import ProfileDB
@@ -158,7 +157,7 @@ def test_screen_page_and_document_have_the_same_bars(tmp_path):
     with ProfileDB.open(tmp_path / "t.db", create=True) as db:
         add_profile(db, job([100, 100, 300, 100]))
         measured = report(db, db.latest())
-        page = front.overview(db, measured, own_code(db, 1, measured.places), 0)["lanes"]
+        page = front.overview(db, measured, 0)["lanes"]
     told = document.document(measured)["lanes"]
     assert [(lane["name"], [(band["kind"], band["ns"]) for band in lane["bands"]])
             for of in page for lane in of["lanes"]] == [

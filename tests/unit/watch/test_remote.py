@@ -59,7 +59,7 @@ def program(folder, tmp_path):
     (name,) = (path.name for path in folder.iterdir() if path.suffix == ".part")
     part = PartThreads(name, os.open(folder, os.O_RDONLY))
     until = time.monotonic() + 10
-    while len(dict(part.open_paths())) < 2 and time.monotonic() < until:
+    while len(list(part.open_paths())) < 2 and time.monotonic() < until:
         time.sleep(0.01)
     yield part
     process.communicate(b"\n", timeout=30)
