@@ -147,7 +147,8 @@ def test_a_process_keeps_so_many_and_what_was_open_then(run, tmp_path):
     profile = profile_of(trial)
     (measured,), (mine,) = profile.threads, spans(profile).values()
     names = Counter(name for name, *_ in mine)
-    assert (len(measured.activities), names["all"]) == (102, 1)  # it and <module> were open
+    # It and <module> were open, and so was train, which has a span if it took a millisecond.
+    assert len(measured.activities) in (102, 103) and names["all"] == 1
     assert max(names.values()) < 50
     said = trial.metadata()["taupy.health.trace"]
     assert "the limit `trace_spans` was reached" in said
