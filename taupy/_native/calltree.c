@@ -40,6 +40,7 @@ static Block *block_of_nodes(Thread *thread, uint64_t count)
         return part_block(part, BLOCK_NODES, (uint32_t)thread->index,
                           count * node_stride * sizeof(Node));
     *first = (Block *)(uintptr_t)block_before(block);
+    block->unused[0] = (uint64_t)(uintptr_t)thread->blocks;
     block->thread = (uint32_t)thread->index;
     __atomic_store_n(&block->kind, BLOCK_NODES, __ATOMIC_RELEASE);
     return block;

@@ -10,7 +10,7 @@ from collections import defaultdict
 
 from taupy.dataclass import dataclass, field
 from taupy.record.part_data import Routine
-from taupy.state.container import Block, Container, Layout
+from taupy.state.container import BLOCK_BYTES, Block, Container, Layout
 
 THROTTLED = 2  # flag of a routine
 STAMPED = 16
@@ -39,6 +39,18 @@ LAYOUT = Layout(
         **{THREAD_ROW: 80},
     },
 )
+
+
+def _as_filled(file: Container, blocks: list[Block]) -> list[Block]:
+    """The blocks of a thread's call paths in the order in which they were filled, which is not that
+    of the file where memory is used again. Each has the address of the one before it."""
+    after = {block.words[0]: block for block in reversed(blocks)}
+    filled, address = [], 0
+    while (block := after.pop(address, None)) is not None:
+        filled.append(block)
+        address = file.address_of(block.start) - BLOCK_BYTES
+    ordered = {block.start for block in filled}
+    return filled + [block for block in blocks if block.start not in ordered]  # new, and empty
 
 
 @dataclass(slots=True)
@@ -103,6 +115,9 @@ class Blocks:
                     (self.step_values[place],) = file.texts(start + 16, end, size)
             elif kind in (COMMUNICATORS, OPERATIONS, COLLECTIVES, COLLECTIVE_SUMS, STRETCHES):
                 self.collectives[kind].append(block)
+        if self.thread_rows:
+            for thread, blocks in self.nodes.items():
+                self.nodes[thread] = _as_filled(file, blocks)
         return self
 
     def _add_routine(self, file_held: Container, start: int, end: int) -> None:

@@ -21,6 +21,7 @@ from taupy.state.limits import CHUNKS
 _HEADER = Struct("<8s2I3Q2q2QqQQ3Q3qq2q5qq11Q")
 _CHUNK = Struct("<QQ")
 _BLOCK = Struct("<IIQ6Q")
+BLOCK_BYTES = _BLOCK.size  # of a block's header
 ALIGN = 64
 _IN_MEMORY = 1  # in a chunk's offset: the chunk is in memory only
 

@@ -85,6 +85,48 @@ def test_threads_added_up_have_the_calls_of_threads_apart(runner, options):
     assert events(added, "Thread CPU Time")[0] == events(apart, "Thread CPU Time")[0]
 
 
+IN_TURN = """
+import threading, _thread
+def leaf(n):
+    if n: leaf(n - 1)
+def wait(on):
+    here.release()
+    on.acquire()
+def first(on):
+    leaf(60)
+    wait(on)
+def second(on):
+    if on is not None:
+        leaf(5)
+        wait(on)
+    leaf(60)
+def locked():
+    lock = _thread.allocate_lock()
+    lock.acquire()
+    return lock
+def begin(target, on):
+    threads.append(threading.Thread(target=target, args=(on,)))
+    threads[-1].start()
+    if on is not None: here.acquire()
+here, threads, locks = locked(), [], [locked() for _ in range(6)]
+for on in locks[1:]: begin(first, on)
+for on, t in zip(locks[1:], threads.copy()):
+    on.release()
+    t.join()
+begin(second, locks[0])
+begin(second, None)
+threads[-1].join()
+locks[0].release()
+threads[-2].join()
+"""
+
+
+def test_call_paths_are_read_whatever_memory_is_used_again(runner):
+    """The last thread to end has its first call paths behind its further ones in the file."""
+    trial = runner.run(IN_TURN, "native", "--threads", "1")
+    assert sum(calls for path, (calls, _) in sums(trial).items() if "leaf" in path[-1]) == 433
+
+
 def test_only_threads_without_a_name_of_their_own_are_added_up(runner):
     trial = runner.run(MANY, "native", "--threads", "3")
     began = {name.rpartition(" of ")[2] for name in rows(trial)}
