@@ -11,6 +11,8 @@ HEAVY = {
     "taupy.profiledb.reader", "taupy.profiledb.steps", "taupy.record.gpus", "taupy.record.lines",
     "taupy.record.part_steps", "taupy.record.snapshots", "taupy.session", "taupy.state.rescue",
 }  # fmt: skip
+if sys.version_info >= (3, 14):  # get_type_hints() imports annotationlib, and that imports it
+    HEAVY.discard("ast")
 
 STORER = """
 import sys
