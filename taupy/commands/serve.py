@@ -129,8 +129,8 @@ def _browser_page(address: str | None) -> Iterator[Path | None]:
 
 
 def _listening(port: int) -> socket.socket:
-    """A socket of the port, or for 0 of any free one. It takes connections from now on, so a program
-    that reads the address can use it: they are answered when Datasette has begun."""
+    """A socket of the port, or for 0 of any free one. It takes connections from now on, so a
+    program that reads the address can use it: they are answered when Datasette has begun."""
     listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
