@@ -412,7 +412,8 @@ static NOINLINE PyObject *eval_generator(PyThreadState *state, struct _PyInterpr
                                          int throwing, int full)
 {
     PyCodeObject *code = frame->f_code;
-    int resumed = is_resumed(frame), awaits = suspends(code);
+    int resumed = is_resumed(frame);
+    int awaits = suspends(code) && frame->owner == FRAME_OWNED_BY_GENERATOR; /* not yet, in its call */
     int64_t instruction = awaits && resumed ? instruction_of(frame, code) : 0;
     Thread *thread = this_thread;
     Node *from = thread != NULL ? thread->cursor : NULL;
@@ -441,7 +442,7 @@ static PyObject *eval_plain(PyThreadState *state, struct _PyInterpreterFrame *fr
 
 static PyObject *eval_full(PyThreadState *state, struct _PyInterpreterFrame *frame, int throwing)
 {
-    if (unlikely(suspends(frame->f_code)) && frame->owner == FRAME_OWNED_BY_GENERATOR)
+    if (unlikely(suspends(frame->f_code)))
         return eval_generator(state, frame, throwing, 1);
     return eval_frame(state, frame, throwing, 1, 0);
 }

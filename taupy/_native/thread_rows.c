@@ -44,10 +44,15 @@ void thread_row_path(Thread *thread, const Routine *routine, Node *node)
 {
     const Node *before = thread->start != NULL ? thread->start : &thread->root;
     if (likely(thread->has_started) || node->parent != before ||
-        routine->of_threading == THREADING_OTHER || (KEY_KIND(node->key) != 0 && !is_run(before)))
+        routine->of_threading == THREADING_OTHER)
+        return;
+    int is_code = KEY_KIND(node->key) == 0;
+    /* On the way from 3.14 on, and known only if C functions are. */
+    int is_context = !is_code && strcmp(routine->name, "_contextvars.Context.run") == 0;
+    if (!is_code && !is_context && !is_run(before))
         return;
     thread->start = node;
-    thread->has_started = routine->of_threading == THREADING_NONE;
+    thread->has_started = routine->of_threading == THREADING_NONE && !is_context;
 }
 
 /* ---------------------------------------------------------------- which are added */
