@@ -27,6 +27,9 @@ _COMPARED = re.compile(
 )
 _STEPS_AT_MOST = 1_000_000
 """Of SQLite's machine; a plan takes a few."""
+_BYTES_AT_MOST = 1_000_000
+"""Of a value: a table may be made of a query (`AS SELECT`), of a program that we do not know."""
+_PAGES_AT_MOST = 1_000
 
 
 class Scan(NamedTuple):
@@ -83,6 +86,8 @@ def scan(makers: Sequence[str], query: str) -> Scan | None:
 def _is_scanned(makers: Sequence[str], query: str) -> bool:
     with closing(sqlite3.connect(":memory:")) as connection:
         connection.set_progress_handler(lambda: 1, _STEPS_AT_MOST)
+        connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _BYTES_AT_MOST)
+        connection.execute(f"PRAGMA max_page_count = {_PAGES_AT_MOST}")
         for statement in makers:
             with suppress(sqlite3.Error, sqlite3.Warning):
                 connection.execute(statement)

@@ -168,6 +168,24 @@ def test_an_index_of_what_a_function_makes_is_one():
 
 
 @pytest.mark.parametrize(
+    "values",
+    [
+        "randomblob(2000000) AS code",
+        "randomblob(900000) AS code FROM item JOIN item AS other JOIN item AS third",
+    ],
+)
+def test_a_table_made_of_a_query_takes_little_memory(values):
+    """The statements are a program's, of which a database from elsewhere may have any."""
+    made = [
+        "CREATE TABLE item AS VALUES (1), (2), (3), (4), (5)",
+        f"CREATE TABLE part AS SELECT {values}",
+    ]
+    query = "SELECT * FROM part WHERE code = ?"
+    assert query_plans.scan(made, query) is None
+    assert query_plans.scan(["CREATE TABLE part AS SELECT 1 AS code"], query) is not None
+
+
+@pytest.mark.parametrize(
     "text, row",
     [
         ("x[k:k + 1]", "x"),
