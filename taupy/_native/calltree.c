@@ -12,7 +12,6 @@ uint64_t node_stride = 1;
 pthread_mutex_t tree_lock = PTHREAD_MUTEX_INITIALIZER;
 pthread_mutex_t ended_lock = PTHREAD_MUTEX_INITIALIZER;
 
-
 static Block *spare[6]; /* blocks of nodes that are free again, by size; in the part `spare_of` */
 static uint64_t spare_of;
 #define FEWEST_NODES 31 /* of a block; the next size has twice as many, and one */

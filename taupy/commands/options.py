@@ -21,8 +21,6 @@ if TYPE_CHECKING:  # importing delays the program that `taupy run` starts
     from taupy.pprof.terminal import ParquetFile
     from taupy.profiledb.database import ProfileDB
 
-THREADS = 200
-"""Ended threads of one beginning that keep rows of their own."""
 _SECONDS = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 
 

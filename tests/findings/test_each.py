@@ -352,7 +352,7 @@ def count(counts, text):
 def main():
     with multiprocessing.Manager() as manager:
         counts = manager.dict()
-        count(counts, "the quick brown fox jumps over the lazy dog " * 60)
+        count(counts, "the quick brown fox jumps over the lazy dog " * 200)
         print(sorted(counts.items())[:2])
 if __name__ == "__main__":
     main()
@@ -402,7 +402,7 @@ CASES = {
     "managed": (f"{ONE_BY_ONE}: a message per use", 4, MANAGED, {
         "        counts = manager.dict()\n        count(counts, ":
             "        counts = {}\n        count(counts, ",
-        "* 60)": "* 60_000)\n        counts = manager.dict(counts)"}),
+        "* 200)": "* 60_000)\n        counts = manager.dict(counts)"}),
     "rows": (f"{ONE_BY_ONE}: stored one by one", 4, ROWS, {
         "    for sensor": "    conn.execute('BEGIN')\n    for sensor",
         "store(conn, (": "store(conn, (", "print(conn": "conn.execute('COMMIT')\nprint(conn",

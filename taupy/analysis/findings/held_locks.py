@@ -42,7 +42,9 @@ def find(trial: Trial) -> Iterator[Finding]:
         below = [calls.timer[row] for top in calls.rows_of(timer) for row in calls.below(top)]
         if function is None or not any(map(is_lock, below)):
             continue
-        for taken in _taken(function):
+        for taken in ast.walk(function):
+            if not isinstance(taken, ast.AsyncWith):
+                continue
             queued = waits.get(taken.lineno, Wait(0, 0.0))
             if queued.ns < LEAST_QUEUE * loop:
                 continue
@@ -66,13 +68,6 @@ def find(trial: Trial) -> Iterator[Finding]:
                 "lock for each key, or a Semaphore",
                 "what is awaited may not run twice at a time",
             )  # fmt: skip
-
-
-def _taken(function: source.Function) -> Iterator[ast.AsyncWith]:
-    """The blocks that take something asynchronously, which may be a lock."""
-    for part in ast.walk(function):
-        if isinstance(part, ast.AsyncWith):
-            yield part
 
 
 def _held(
