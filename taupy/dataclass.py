@@ -1,9 +1,9 @@
 """Dataclasses and named tuples that are defined in a tenth of the time, for the storer of a run.
 
 The prompt waits for it, and for an empty program it waited longest for the definition of classes:
-`dataclasses` imports `inspect` and compiles six functions for each, and `typing.NamedTuple`
-compiles each annotation. Here `__init__` is compiled when the first object is made, the other
-methods of dataclasses are the same for all, and annotations stay text. For the type checker, and
+`dataclasses` imports `inspect` and compiles six functions for each, `typing.NamedTuple` compiles
+each annotation and a constructor. Here the constructor is compiled when the first object is made,
+the other methods are the same for all, and annotations stay text. For the type checker, and
 for `replace` and `astuple` of `dataclasses`, they are the usual ones. What is left out is not used:
 classes without slots, inheritance of fields, `__post_init__`, `ClassVar`, generic tuples.
 """
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from dataclasses import replace as replace
     from typing import NamedTuple as NamedTuple
 else:
-    from collections import namedtuple
+    from _collections import _tuplegetter
 
     class field:
         """A field whose default is created for each object."""
@@ -160,19 +160,64 @@ else:
             return owner.__dataclass_fields__
 
     class _NamedTuples(type):
-        """Makes the class of named tuples that a class statement describes."""
+        """Makes the class of named tuples that a class statement describes, as
+        `collections.namedtuple` would."""
 
         def __new__(mcs, name, bases, members):
             if not bases:
                 return super().__new__(mcs, name, bases, members)
-            fields = members.pop("__annotations__")
-            defaults = [members.pop(field) for field in fields if field in members]
-            cls = namedtuple(name, fields, defaults=defaults, module=members["__module__"])
-            cls.__annotations__ = fields
-            for member, value in members.items():
-                if member not in ("__module__", "__classcell__"):
-                    setattr(cls, member, value)
-            return cls
+            names = tuple(members["__annotations__"])
+            defaults = {field: members.pop(field) for field in names if field in members}
+
+            def __new__(cls, *args, **kwargs):
+                made.__new__ = _tuple_constructor(made, names, defaults)
+                return made.__new__(cls, *args, **kwargs)
+
+            fields = {field: _tuplegetter(at, "") for at, field in enumerate(names)}
+            facts = {"_fields": names, "_field_defaults": defaults, "__match_args__": names}
+            members = {**_TUPLE_METHODS, **fields, **facts, **members}
+            made = type(name, (tuple,), {"__slots__": (), "__new__": __new__, **members})
+            return made
+
+    def _tuple_constructor(cls, names, defaults):
+        scope = {"_new": tuple.__new__, **{f"_{name}": defaults[name] for name in defaults}}
+        parameters = [f"{name}=_{name}" if name in defaults else name for name in names]
+        values = "".join(f"{name}, " for name in names)
+        exec(f"def __new__(_cls, {', '.join(parameters)}): return _new(_cls, ({values}))", scope)
+        constructor = scope["__new__"]
+        constructor.__qualname__ = f"{cls.__qualname__}.__new__"
+        return constructor
+
+    def _make(cls, values):
+        made = tuple.__new__(cls, values)
+        if len(made) != len(cls._fields):
+            raise TypeError(f"Expected {len(cls._fields)} arguments, got {len(made)}")
+        return made
+
+    def _replace(self, /, **changes):
+        made = self._make(map(changes.pop, self._fields, self))
+        if changes:
+            raise ValueError(f"Got unexpected field names: {list(changes)!r}")
+        return made
+
+    def _as_dict(self):
+        return dict(zip(self._fields, self, strict=True))
+
+    def _tuple_repr(self):
+        pairs = zip(self._fields, self, strict=True)
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in pairs)})"
+
+    def _new_arguments(self):
+        return tuple(self)
+
+    _TUPLE_METHODS = {
+        "_make": classmethod(_make),
+        "_replace": _replace,
+        "_asdict": _as_dict,
+        "__replace__": _replace,
+        "__repr__": _tuple_repr,
+        "__getnewargs__": _new_arguments,
+    }
 
     class NamedTuple(metaclass=_NamedTuples):
         """The base that a named tuple names in its class statement."""

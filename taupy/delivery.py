@@ -15,7 +15,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
-from pathlib import Path
 
 from taupy.collectors import host
 from taupy.dataclass import dataclass, replace
@@ -112,7 +111,7 @@ class Delivery:
     """
 
     trial_id: int | None = None
-    rescue: Path | None = None
+    rescue: str | None = None
     running: int = 0
     problem: str | None = None
     profile: Profile | None = None
@@ -180,7 +179,7 @@ def deliver(
                 )
             return replace(
                 delivery,
-                database=os.fspath(run.database),
+                database=run.database,
                 push_to=run.settings.engine_options.get("push_to") or "",
                 lacks_gpu=run.lacks_gpu,
             )
@@ -211,7 +210,7 @@ class _Run:
 
     folder: Folder
     settings: RunSettings
-    database: Path
+    database: str
     facts: Mapping[str, str] | None
     clock_now: tuple[int, int] | None
     spilled: dict[str, File]
@@ -234,11 +233,10 @@ class _Run:
             )
         alone = not collected.running and not was_stored
         parts = [] if alone and never_began(settings, collected.parts) else collected.parts
-        target = Path(database or settings.database)
         return cls(
             folder,
             settings,
-            database=target,
+            database=database or settings.database,
             facts=facts,
             clock_now=now,
             spilled=spilled,
@@ -264,7 +262,7 @@ class _Run:
 
 
 def _without_parts(run: _Run, is_told: bool) -> Delivery:
-    if run.was_stored and run.database.exists():
+    if run.was_stored and os.path.exists(run.database):
         # All that was measured is stored; whoever was still running then left nothing more.
         if run.running:
             return Delivery(running=run.running)
@@ -301,10 +299,9 @@ def _deliver(run: _Run, rescue: bool, unclash: bool) -> Delivery:
         # The watch need not have the program's limits; its own stay what they are.
         can_wait = isinstance(problem, (sqlite.Busy, sqlite.Limited) if rescue else sqlite.Busy)
         if can_wait and not run.running and _has_watch(run.folder):
-            kept_in = Path(run.folder.path)
-            return Delivery(None, kept_in, 0, str(problem), profile, waits=True)
+            return Delivery(None, run.folder.path, 0, str(problem), profile, waits=True)
         kept = _rescue(run, facts) if rescue and not run.running else None
-        rescued = kept or Path(run.folder.path)
+        rescued = kept or run.folder.path
         return Delivery(None, rescued, run.running, str(problem), profile)
     run.remove(done)
     place = run.settings
@@ -447,9 +444,9 @@ def _stored_in_time(
     return _stored(run, profile, facts, unclash)
 
 
-def _is_worth_waiting(database: Path) -> bool:
+def _is_worth_waiting(database: str) -> bool:
     """Whether who holds a lock of the database is at work, or nobody does any more."""
-    pid = sqlite.holder(os.fspath(database))
+    pid = sqlite.holder(database)
     if pid is None:
         return True
     for _ in pauses(_LOOKS * _BETWEEN_LOOKS_S, _BETWEEN_LOOKS_S):
@@ -614,7 +611,7 @@ def is_kept(name: str) -> bool:
     return name in _KEPT_NAMES or name.endswith(_KEPT_SUFFIXES) or name.startswith(FOLDED)
 
 
-def _rescue(run: _Run, facts: Mapping[str, str]) -> Path | None:
+def _rescue(run: _Run, facts: Mapping[str, str]) -> str | None:
     """Pack the run into one file beside the database; None if that failed and the run stays.
 
     What may contain secrets (the environment, command lines of child processes, which the facts
@@ -636,12 +633,13 @@ def _rescue(run: _Run, facts: Mapping[str, str]) -> Path | None:
         name: partial(masked_copy, name, file, masking) for name, file in files.items()
     }
     members |= {"run": values.dumps(record), FACTS: values.dumps(dict(facts))}
-    name = f"{run.database.name}-{settings.uuid}{rescue.SUFFIX}"
-    for place in (run.database.parent, Path(settings.cwd), Path(run.folder.path).parent):
+    name = f"{os.path.basename(run.database)}-{settings.uuid}{rescue.SUFFIX}"
+    folders = (os.path.dirname(run.database), settings.cwd, os.path.dirname(run.folder.path))
+    for path in (os.path.join(folder, name) for folder in folders):
         try:
-            rescue.pack(place / name, members)
+            rescue.pack(path, members)
         except (OSError, MemoryError):
             continue
         run.remove(list(run.spilled.values()))
-        return place / name
+        return path
     return None

@@ -10,7 +10,6 @@ import os
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 GIT_TIMEOUT_S = 2.0
 
@@ -40,7 +39,7 @@ def hostname() -> str:
     return os.uname().nodename
 
 
-def host_metadata(proc: Path = Path("/proc")) -> dict[str, str]:
+def host_metadata(proc: str | os.PathLike[str] = "/proc") -> dict[str, str]:
     """Facts of this machine and this interpreter; `proc` is given by tests."""
     system = os.uname()
     version, _, compiler = sys.version.partition("[")  # as `platform`, which takes longer
@@ -55,10 +54,10 @@ def host_metadata(proc: Path = Path("/proc")) -> dict[str, str]:
         "Python Compiler": compiler.rstrip("]"),
         "Python Executable": sys.executable,
     }
-    if distribution := _distribution(Path("/etc/os-release")):
+    if distribution := _distribution("/etc/os-release"):
         facts["OS Distribution"] = distribution
-    facts.update(_cpu(_text(proc / "cpuinfo")))
-    if size := _field(_text(proc / "meminfo"), "MemTotal"):
+    facts.update(_cpu(_text(os.path.join(proc, "cpuinfo"))))
+    if size := _field(_text(os.path.join(proc, "meminfo")), "MemTotal"):
         facts["Memory Size"] = size
     facts["CPU Cores"] = str(os.cpu_count() or 1)
     if hasattr(os, "sched_getaffinity"):
@@ -112,10 +111,8 @@ def git_metadata(path: str) -> dict[str, str]:
 
     Empty if git is missing, there is no repository, or git takes longer than `GIT_TIMEOUT_S`.
     """
-    folder = Path(path)
-    if not folder.is_dir():
-        folder = folder.parent
-    if not any((above / ".git").exists() for above in (folder, *folder.resolve().parents)):
+    folder = path if os.path.isdir(path) else os.path.dirname(path) or "."
+    if not _is_work_tree(folder):
         return {}  # nothing to start git for
     filters = _git(
         folder, "config", "--null", "--name-only", "--get-regexp", r"^filter\.", may_fail=True
@@ -140,9 +137,21 @@ def git_metadata(path: str) -> dict[str, str]:
     return facts
 
 
-def _text(path: Path) -> str:
+def _is_work_tree(folder: str) -> bool:
+    """Whether a folder or one above it has a repository."""
+    if os.path.exists(os.path.join(folder, ".git")):
+        return True
+    above = os.path.realpath(folder)
+    while above != (above := os.path.dirname(above)):
+        if os.path.exists(os.path.join(above, ".git")):
+            return True
+    return False
+
+
+def _text(path: str) -> str:
     try:
-        return path.read_text("utf-8", "replace")
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read()
     except OSError:
         return ""
 
@@ -171,7 +180,7 @@ def _cpu(cpuinfo: str) -> dict[str, str]:
     return facts
 
 
-def _distribution(path: Path) -> str | None:
+def _distribution(path: str) -> str | None:
     for line in _text(path).splitlines():
         if line.startswith("PRETTY_NAME="):
             return line.partition("=")[2].strip("\"'")
@@ -195,7 +204,7 @@ _GIT_SETTINGS = {
 
 
 def _git(
-    folder: Path, *arguments: str, without: Sequence[str] = (), may_fail: bool = False
+    folder: str, *arguments: str, without: Sequence[str] = (), may_fail: bool = False
 ) -> str | None:
     """The answer of git; None if there is none.
 
@@ -223,7 +232,7 @@ def _git(
         environ[f"GIT_CONFIG_VALUE_{number}"] = value
     try:
         done = subprocess.run(
-            ["git", "--no-pager", "-C", str(folder), *arguments],
+            ["git", "--no-pager", "-C", folder, *arguments],
             capture_output=True,
             stdin=subprocess.DEVNULL,
             timeout=GIT_TIMEOUT_S,

@@ -62,7 +62,7 @@ def timelines(folder: Folder, ordinals: dict[str, int] | None) -> list[GpuTimeli
     _end(folder)
     try:
         kept = values.loads((folder / KEPT).read_bytes())
-        if not fits(kept, list[dict[str, Any]]) or not all(map(_is_kept, kept)):
+        if not fits(kept, list[dict[str, object]]) or not all(map(_is_kept, kept)):
             raise values.Damaged("they are invalid")
         timelines = [
             _read(gpu, ordinals) for gpu in kept if ordinals is None or gpu["uuid"] in ordinals
@@ -94,7 +94,7 @@ _KEPT_FIELDS: dict[str, Any] = {
     "said": list[str],
     "channels": list[tuple[str, str]],
     "samples_a_point": int,
-    "sums": list[Any],
+    "sums": list[object],
     "start": bytes,
     "end": bytes,
     "count": bytes,
@@ -116,7 +116,7 @@ def _is_kept(gpu: dict[str, Any]) -> bool:
         all(len(column) == len(gpu["channels"]) for column in lists)
         and len(sizes) == 1
         and sizes.pop() % 8 == 0
-        and all(fits(sums, list[Any]) and len(sums) == 5 for sums in gpu["sums"])
+        and all(fits(sums, list[object]) and len(sums) == 5 for sums in gpu["sums"])
     )
 
 

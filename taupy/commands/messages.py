@@ -26,7 +26,7 @@ def leave_word(descriptor: int, *lines: str) -> None:
     The calling process must end soon: the thread that writes may be left waiting.
     """
     import os
-    import threading
+    from _thread import allocate_lock, start_new_thread  # `threading` takes long to import
 
     text = "".join(f"taupy: {visible(line)}\n" for line in lines)
     data = text.encode(errors="backslashreplace")
@@ -46,9 +46,12 @@ def leave_word(descriptor: int, *lines: str) -> None:
             for piece in pieces:
                 os.write(descriptor, piece)
 
-    writer = threading.Thread(target=write, daemon=True)
-    writer.start()
-    writer.join(_PATIENCE_S)
+        done.release()
+
+    done = allocate_lock()
+    done.acquire()
+    start_new_thread(write, ())
+    done.acquire(timeout=_PATIENCE_S)
 
 
 def is_in_background(terminal: int) -> bool:

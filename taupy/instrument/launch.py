@@ -33,13 +33,13 @@ PTH = "taupy_boot.pth"
 # set a limit on the size of files, it writes no bytecode, which might be truncated. taupy is
 # imported first, from where this process has it: another one may be installed.
 _STORER = (
-    "import gc, resource, sys;"
+    "import gc, os, resource, sys;"
     "gc.disable();"  # short-lived with many rows, like other commands
     "sys.dont_write_bytecode |= resource.getrlimit(resource.RLIMIT_FSIZE)[0] != -1;"
     "sys.path.extend(p for p in {paths!r} if p not in sys.path);"
     "sys.path.insert(0, {home!r}); import taupy; del sys.path[0];"
     "from taupy.commands.storer import store;"
-    "sys.exit(store(*sys.argv[1:]))"
+    "os._exit(store(*sys.argv[1:]))"  # every file is closed: the interpreter need not clean up
 )
 
 

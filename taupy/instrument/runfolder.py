@@ -371,9 +371,9 @@ _HINTS: dict[str, Any] = {}
 def _hints() -> dict[str, Any]:
     """The type of each setting: a storer reads settings twice."""
     if not _HINTS:
-        from typing import Any, get_type_hints
-
-        _HINTS.update(get_type_hints(RunSettings, localns={"Any": Any}))
+        texts = RunSettings.__annotations__
+        types = {text: eval(text, {"Any": object}) for text in {*texts.values()}}
+        _HINTS.update((name, types[text]) for name, text in texts.items())
     return _HINTS
 
 

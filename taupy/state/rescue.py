@@ -33,7 +33,7 @@ Member = bytes | Callable[[], File | bytes]
 """What a file of a run contains, or a function that returns it, or the file that has it."""
 
 
-def pack(target: Path, members: Mapping[str, Member]) -> None:
+def pack(target: str | os.PathLike[str], members: Mapping[str, Member]) -> None:
     """Write a run into a new file, which only this user may read.
 
     Args:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from math import isfinite
 from types import UnionType
-from typing import Any, Union, get_args, get_origin
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # the prompt waits for a storer's imports
+    from typing import Any
 
 _BITS = 63
 
@@ -15,13 +18,14 @@ def fits(value: object, hint: Any) -> bool:
     An int must fit 64 bits with its sign, a float must be finite (an int is accepted, too).
 
     Args:
-        hint: bool, int, float, str, bytes, None, Any, and lists, dictionaries, tuples and
-            unions of these.
+        hint: bool, int, float, str, bytes, None, object for anything, and lists, dictionaries,
+            tuples and unions of these.
     """
-    kind, arguments = get_origin(hint), get_args(hint)
-    if hint is Any:
+    if hint is object:
         return True
-    if kind in (Union, UnionType):
+    kind: Any = getattr(hint, "__origin__", None)
+    arguments: tuple[Any, ...] = getattr(hint, "__args__", ())
+    if isinstance(hint, UnionType):
         return any(fits(value, argument) for argument in arguments)
     if kind is list and arguments[0] is int and type(value) is list and value:  # long ones
         return set(map(type, value)) == {int} and fits(min(value), int) and fits(max(value), int)

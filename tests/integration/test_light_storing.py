@@ -5,15 +5,13 @@ import subprocess
 import sys
 
 HEAVY = {
-    "_hashlib", "argparse", "ast", "dataclasses", "gettext", "inspect", "numpy", "platform",
-    "subprocess", "sysconfig", "tempfile", "zipfile", "taupy.analysis.places", "taupy.live",
+    "_hashlib", "argparse", "ast", "dataclasses", "gettext", "inspect", "numpy", "pathlib",
+    "platform", "subprocess", "sysconfig", "tempfile", "threading", "urllib.parse", "zipfile",
+    "taupy.analysis.places", "taupy.live",
     "taupy.model.secret_words", "taupy.profiledb.dimensions", "taupy.profiledb.metrics_merge",
     "taupy.profiledb.reader", "taupy.profiledb.steps", "taupy.record.gpus", "taupy.record.lines",
     "taupy.record.part_steps", "taupy.record.snapshots", "taupy.session", "taupy.state.rescue",
 }  # fmt: skip
-if sys.version_info >= (3, 14):  # get_type_hints() imports annotationlib, and that imports it
-    HEAVY.discard("ast")
-
 STORER = """
 import sys
 from taupy.commands.storer import store

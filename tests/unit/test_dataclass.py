@@ -123,5 +123,24 @@ def test_a_named_tuple_has_defaults_properties_and_a_docstring():
         assert kind._field_defaults == {"size": 1} and kind.__doc__ == "A row."
         assert repr(row).endswith("(name='a', size=1)") and issubclass(kind, tuple)
         assert list(kind.__annotations__) == ["name", "size"]
-        with pytest.raises(TypeError):
-            kind()
+        for wrong in (kind, lambda kind=kind: kind("a", 1, 2), lambda kind=kind: kind(other=1)):
+            with pytest.raises(TypeError):
+                wrong()
+        for wrong in (lambda kind=kind: kind._make("a"), lambda kind=kind: kind._make("abc")):
+            with pytest.raises(TypeError, match="Expected 2 arguments, got"):
+                wrong()
+        with pytest.raises((TypeError, ValueError), match="nexpected field names"):
+            row._replace(other=1)
+        assert copy.copy(row) == row and hash(row) == hash(("a", 1))
+        assert kind.size.__get__(row) == 1 and "__dict__" not in dir(row)
+
+
+def test_a_constructor_of_a_named_tuple_is_compiled_when_one_is_made():
+    class Rare(ours.NamedTuple):
+        name: str
+        size: int = 1
+
+    before = Rare.__new__
+    assert Rare._make(("a", 2)) == ("a", 2) and Rare.__new__ is before
+    assert Rare("a") == Rare(name="a", size=1) and Rare.__new__ is not before
+    assert Rare.__new__.__qualname__.endswith("Rare.__new__")
