@@ -13,6 +13,7 @@ rules; the result names the rule of each match:
     outer         operators in the same outermost operator (`operator_match.py`)
     prefix        layers, without the prefix of a wrapper (`layer_match.py`)
     position      layers of one class, in the order of their first calls
+    order         calls of operators, in the order of their launches (`call_order.py`)
 
 One file has one name, however the trials spell it (`names.one_name`). `kernel_cuts.py` shortens
 kernel names. Nothing here reads names from a database or compares values.
@@ -35,7 +36,7 @@ Level = Literal["auto", "exact", "demangled", "template", "architecture"]
 LEVELS: tuple[Level, ...] = get_args(Level)
 Rule = Literal[
     "same", "moved", "table", "demangled", "template", "architecture", "api", "outer", "prefix",
-    "position",
+    "position", "order",
 ]  # fmt: skip
 
 

@@ -17,7 +17,7 @@ from taupy.analysis.compare import Comparison, Row, compared, median
 from taupy.analysis.match import LEVELS, Key, Level, NameTable
 from taupy.analysis.operator_match import Nested
 from taupy.analysis.program_parts import is_import
-from taupy.comparison import line_names, operators
+from taupy.comparison import line_names, operator_calls, operators
 from taupy.comparison.layer_names import layer_keys
 from taupy.comparison.matching import matched, names_apart, timers_of_sides
 from taupy.comparison.path_names import Paths
@@ -260,15 +260,15 @@ def _check(question: ComparisonOptions) -> None:
         )
     if question.by == operators.SIGNATURE and (
         question.group
-        or question.filter
         or question.metric != "time"
         or question.over != "total"
         or question.value not in ("exclusive", "calls", "exclusive-per-call")
+        or (question.filter and question.value != "exclusive")
     ):
         raise UsageError(
             "of operators by the inputs of their calls, the GPU time and the calls are known: "
-            "--by signature takes no --group, --filter, --metric or --over, and of --value "
-            "exclusive, calls and exclusive-per-call"
+            "--by signature takes no --group, --metric or --over, and of --value exclusive, calls "
+            "and exclusive-per-call; with --filter, exclusive only"
         )
     if question.by == LINE:
         line_names.check(question.metric, question.value)
@@ -317,7 +317,7 @@ class _Comparing:
         if by in operators.BY:
             return self._operators(by)
         if by == operators.SIGNATURE:
-            return self._signatures()
+            return self._operator_calls() if self.question.filter else self._signatures()
         if by == LINE:
             return self._lines()
         return self._routines(where) if by in ("routine", "kernel") else self._grouped(by)
@@ -447,6 +447,13 @@ class _Comparing:
         answer.kernels = kernels
         answer.per_call = question.value == "exclusive"
         return self._with_remarks(answer, "gpu")
+
+    def _operator_calls(self) -> ComparedTable:
+        """GPU time of each call of some operators."""
+        calls = operator_calls.paired_calls(self.db, self.sides, self.question.filter)
+        answer = self._answer("gpu", calls.runs, calls.keys)
+        answer.kernels, answer.remarks = calls.kernels, calls.notes
+        return answer
 
     def _counted(self, run: Runs) -> Runs:
         """The calls in place of the time, or the time per call."""

@@ -200,13 +200,9 @@ def signatures(
         MissingMetric: a side has no sizes of inputs.
     """
     trials = [trial.id for side in sides for trial in side.trials]
-    of_trials = signed(metric_values.db, trials)
+    of_trials: dict[int, list[Signed]] = {}
     for side in sides:
-        if not any(trial.id in of_trials for trial in side.trials):
-            raise MissingMetric(
-                f"trial {side.trials[0].id} has no sizes of operators' inputs: record them with "
-                "torch.profiler's record_shapes=True (or emit_nvtx's, for nsys)"
-            )
+        of_trials |= recorded_inputs(metric_values.db, [trial.id for trial in side.trials])
     launched = _launched(metric_values)
     times: dict[int, dict[Nested, float]] = {trial: {} for trial in trials}
     calls: dict[int, dict[Nested, int]] = {trial: {} for trial in trials}
@@ -251,6 +247,21 @@ def signatures(
     ]
     named = [_largest_first(kernels, side, of) for side, of in zip(sides, keys, strict=True)]
     return keys, runs, named
+
+
+def recorded_inputs(db: ProfileDB, trials: Sequence[int]) -> dict[int, list[Signed]]:
+    """The calls of operators by their inputs, of the trials of a side that have them.
+
+    Raises:
+        MissingMetric: none of them has any.
+    """
+    of_trials = signed(db, trials)
+    if not of_trials:
+        raise MissingMetric(
+            f"trial {trials[0]} has no sizes of operators' inputs: record them with "
+            "torch.profiler's record_shapes=True (or emit_nvtx's, for nsys)"
+        )
+    return of_trials
 
 
 class _Ran(NamedTuple):

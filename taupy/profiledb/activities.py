@@ -24,6 +24,14 @@ _LONGEST = f"""
      ORDER BY thread.node, thread.context, thread.thread, longest.start_ns, longest.end_ns DESC
 """
 
+_WORKS = """
+    SELECT thread.node, activity.callpath_id, activity.end_ns - activity.start_ns
+      FROM activity JOIN thread ON thread.id = activity.thread_id
+     WHERE activity.trial_id = ? AND activity.kind IN ('kernel', 'copy', 'memset')
+       AND activity.end_ns >= activity.start_ns
+     ORDER BY thread.node, coalesce(activity.correlation, 0), activity.start_ns, activity.id
+"""
+
 
 class ActivityRow(NamedTuple):
     """One activity; times are nanoseconds since the epoch."""
@@ -55,3 +63,21 @@ def longest(db: ProfileDB, trial_id: int, most: int, ahead: Mapping[int, int]) -
         offset = ahead.get(place.node, 0)
         rows.append(ActivityRow(place, timer, kind, start - offset, end - offset))
     return rows
+
+
+class LaunchedWork(NamedTuple):
+    """Work of a GPU: its call path, and how long it ran."""
+
+    callpath: int
+    time_ns: int
+
+
+@of_a_sound_file
+def works(db: ProfileDB, trial_id: int) -> dict[int, list[LaunchedWork]]:
+    """Process -> its GPU work in the order of the calls that launched it, as far as these are
+    known: their numbers rise. Without them, in the order in which it began."""
+    of_nodes: dict[int, list[LaunchedWork]] = {}
+    for node, callpath, time_ns in db.stream(_WORKS, (trial_id,)):
+        refuse_infinite((time_ns,))
+        of_nodes.setdefault(node, []).append(LaunchedWork(callpath, time_ns))
+    return of_nodes

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from taupy.commands import main
+from taupy.comparison import operator_calls
 from taupy.formats.operator_inputs import signature_of
 from taupy.model.profile import Timer
 from taupy.profiledb.database import ProfileDB
@@ -405,3 +406,69 @@ def test_public_signatures_have_the_kernels_of_the_raw_file(shown):
             kernels.setdefault(label, set()).add(event["name"])
         named = {name: set(row[column].split(" | ")) for name, row in rows.items() if row[column]}
         assert named == kernels
+
+
+@pytest.mark.skipif(not SHARED.is_dir(), reason="TAUPY_SHARED_DATA names no data")
+@pytest.mark.parametrize("model", ["qwen", "bert"])
+def test_public_calls_keep_their_partners_where_others_are_missing(tmp_path, shown, model):
+    """2 and 10 % of the calls of one side are removed; a pair is right if it is one of all."""
+    shown(*(SHARED / f"{model}_{gpu}.json.gz" for gpu in ("h100", "mi300")))
+    with ProfileDB.open(tmp_path / "taupy.db") as db:
+        (first,), (second,) = (
+            operator_calls.operator_calls(db, trial).values() for trial in (1, 2)
+        )
+    whole = operator_calls.partners(first, second)
+    assert len(whole) >= 0.99 * len(first)
+    draw = random.Random(3)
+    for removed, least in ((0.02, 0.99), (0.1, 0.96)):
+        right = pairs = 0
+        for _ in range(20):
+            places = [at for at in range(len(second)) if draw.random() >= removed]
+            found = operator_calls.partners(first, [second[at] for at in places])
+            right += sum(whole.get(places[two]) == one for two, one in found.items())
+            pairs += len(found)
+        assert pairs >= 0.97 * (1 - removed) * 20 * len(second)
+        assert right >= least * pairs
+
+
+@pytest.mark.skipif(not SHARED.is_dir(), reason="TAUPY_SHARED_DATA names no data")
+def test_calls_of_cuda_and_hip_are_compared(shown):
+    files = [SHARED / f"qwen_{gpu}.json.gz" for gpu in ("h100", "mi300")]
+    rows, _ = shown(*files, by="routine", options=["--group", "CUDA_API"])
+    both = {name: (row["match"], row["calls_a"], row["calls_b"])
+            for name, row in rows.items() if row["in"] == "all"}  # fmt: skip
+    assert both == {
+        "cudaLaunchKernel": ("api", "860", "860"),
+        "cudaDeviceSynchronize": ("api", "2", "2"),
+    }
+    assert rows["hipMemcpyWithStream"]["in"] == "only B", "CUDA has no such call"
+
+
+def test_calls_of_an_operator_are_compared_one_by_one(tmp_path, shown, capsys):
+    """The second of three calls is missing on one side; the others of its place are not."""
+    files = []
+    for number, missing in enumerate((None, 1)):
+        trace = Trace(("NVIDIA H100 80GB HBM3", "AMD Instinct MI300X")[number])
+        inputs = {"sizes": [[8, 4], [4, 2]], "types": ["float", "float"]}
+        for layer in range(3):
+            names = ["aten::silu"] if layer == missing else ["aten::matmul", "aten::mm"]
+            gemms = [(f"gemm_{number}", 100 * (layer + 1))] * (number + 1)
+            trace.operator(names, *gemms, **inputs)
+            trace.operator([f"aten::relu_{layer}"], ("relu", 5), **inputs)
+        files.append(trace.written(tmp_path / f"{number}.json"))
+    rows, said = shown(*files, by="signature", options=["--filter", "aten::mm"])
+    mm = "aten::mm(float32[8x4], float32[4x2])"
+    columns = ("match", "in", "a_ns", "b_ns", "kernels_a", "kernels_b")
+    assert {name: tuple(row[column] for column in columns) for name, row in rows.items()} == {
+        f"{mm} #1": ("order", "all", "100.0", "200.0", "gemm_0", "gemm_1"),
+        f"{mm} #2": ("same", "only A", "200.0", "", "gemm_0", ""),
+        f"{mm} #3 = {mm} #2": ("order", "all", "300.0", "600.0", "gemm_0", "gemm_1"),
+    }
+    assert said[0] == "calls paired in the order of their launches: A 2 of 3, B 2 of 2"
+    db = ["--by", "signature", "--db", str(tmp_path / "taupy.db"), "--filter"]
+    assert main(["compare", "1", "2", *db, "aten::matmul"]) == 2
+    assert (
+        "no operator with GPU work 'aten::matmul' (there are: aten::mm" in capsys.readouterr().err
+    )
+    assert main(["compare", "1", "2", *db, "mm", "--value", "calls"]) == 2
+    assert "with --filter, exclusive only" in capsys.readouterr().err
