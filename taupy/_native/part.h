@@ -20,7 +20,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define PART_VERSION 5
+#define PART_VERSION 6
 #define PART_ALIGN 64
 #define CHUNKS_AT_MOST 512
 #if defined(__x86_64__)

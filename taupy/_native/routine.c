@@ -132,6 +132,8 @@ void routine_adopt(Routine *routine)
 {
     table_remove(&routines, key_hash(routine->node_key), routine);
     routine_rekey(routine, routine->key);
+    if (routine->generation == generation && routine->record != NULL)
+        routine->record->entered_key = (uint64_t)routine->key;
 }
 
 #define NODES_REKEYED_AT_ONCE 4
@@ -323,6 +325,7 @@ void routine_record(Routine *routine)
     record->name_size = name;
     record->file_size = file;
     record->group_size = group;
+    record->entered_key = (uint64_t)routine->node_key;
     record->key = (uint64_t)routine->node_key; /* written last: the record is complete */
     routine->record = record;
 }

@@ -110,6 +110,9 @@ typedef struct RoutineRecord {
     uint32_t flags;
     int64_t line;
     uint64_t name_size, file_size, group_size; /* without the NUL */
+    /* The key as it was while the routine could be entered: that of its last code object, if
+     * `key` is an unused one. The watch has hashed call paths with it. */
+    uint64_t entered_key;
 } RoutineRecord;
 
 typedef struct Routine {

@@ -16,7 +16,7 @@ THROTTLED = 2  # flag of a routine
 STAMPED = 16
 SOME_STAMPED = STAMPED | 64
 """Flag of a call path whose spans are recorded, as in `_native/calltree.h`."""
-_ROUTINE = struct.Struct("<QIIqQQQ")
+_ROUTINE = struct.Struct("<QIIqQQQQ")
 NODES, THREAD, ROUTINE, METADATA, EVENT, SAMPLES, STEPS, STEP_VALUE = range(1, 9)
 COMMUNICATORS, OPERATIONS, COLLECTIVES, COLLECTIVE_SUMS, LAYERS, SPANS, STRETCHES = range(10, 17)
 LINES, LINE_NODES, LINES_APART, SUSPENSIONS = range(18, 22)
@@ -27,7 +27,7 @@ OPERATION_BYTES = 64
 """Size of the name of a collective operation."""
 LAYOUT = Layout(
     b"TAUPYPRT",
-    5,
+    6,
     "part of a run",
     {
         # Sizes of the structures in `engine_layout.py`, which needs NumPy; a test compares them.
@@ -58,7 +58,7 @@ class Blocks:
     """The blocks of a mapped file by kind: decoded texts, and positions of other blocks."""
 
     routines: list[Routine] = field(default_factory=list)
-    keys: list[int] = field(default_factory=list)  # of the routines
+    keys: list[int] = field(default_factory=list)  # of the routines, while they could be entered
     routine_at: dict[int, int] = field(default_factory=dict)  # key -> position
     events: dict[int, tuple[str, str]] = field(default_factory=dict)
     metadata: dict[str, str] = field(default_factory=dict)
@@ -121,11 +121,11 @@ class Blocks:
         return self
 
     def _add_routine(self, file_held: Container, start: int, end: int) -> None:
-        key, what, flags, line, *sizes = _ROUTINE.unpack_from(file_held.data, start)
+        key, what, flags, line, *sizes, entered_key = _ROUTINE.unpack_from(file_held.data, start)
         if key:
             name, file, group = file_held.texts(start + _ROUTINE.size, end, *sizes)
             self.routine_at[key] = len(self.routines)
-            self.keys.append(key)
+            self.keys.append(entered_key)
             kind = KIND_NAMES[what] if what < len(KIND_NAMES) else "python"
             inputs = file[1:-1] if kind == "timer" and file else None
             self.routines.append(

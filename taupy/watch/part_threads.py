@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _HEAD = Struct("<8sIIQQQ")  # magic, version, header's size, chunks, used, mapped
 _BLOCK = Struct("<IIQQ")
 _BLOCK_BYTES, _THREAD, _ALLOCATOR, _INTERPRETER = 64, 2, 9, 17
-_MAGIC, _VERSION = b"TAUPYPRT", 5
+_MAGIC, _VERSION = b"TAUPYPRT", 6
 _HIDDEN_PARENT, _CURSOR = 128 + 8, 256
 _PARENT = Struct("<Q")
 _STATE = Struct("<5Q96xQQ")

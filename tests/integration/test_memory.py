@@ -334,6 +334,23 @@ nap(); compute()
 
 
 @pytest.mark.slow
+def test_what_threads_did_is_known_when_their_code_is_gone(runs, native):
+    source = """
+import threading
+space = {}
+exec("import time\\ndef nap(): time.sleep(1.5)", space)
+thread = threading.Thread(target=space["nap"])
+thread.start(); thread.join()
+del space, thread
+kept = [eval("lambda: 0") for _ in range(1000)]  # some have its address
+"""
+    runs.run(source)
+    rows = table(runs, "waiting")["rows"]
+    (nap,) = (row for row in rows if row["routine"].startswith("nap "))
+    assert nap["sleeping_ns"] > 0
+
+
+@pytest.mark.slow
 def test_a_trial_without_looks_says_so(runs, native):
     runs.run("pass", "--engine", native, "--no-watch")
     refused = runs.taupy("waiting")
