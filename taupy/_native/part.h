@@ -3,7 +3,7 @@
  * Counts are in the file as soon as they are made, so they survive a SIGKILL. The layout is simple:
  * a header, then consecutive blocks, each with its kind and size. Pointers are addresses in the
  * measured process, which the table of chunks makes relative. The reader is
- * taupy/state/container.py: change both together, and PART_VERSION with them.
+ * taupy/state/container.py: change both together, and PART_VERSION, also in state/limits.py.
  *
  * A part starts small and grows, up to 1 MiB in place, then in chunks, each mapped wherever there
  * is room; nothing ever moves. No address space is reserved in advance, because a program may limit

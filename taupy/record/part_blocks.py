@@ -11,6 +11,7 @@ from collections import defaultdict
 from taupy.dataclass import dataclass, field
 from taupy.record.part_data import Routine
 from taupy.state.container import BLOCK_BYTES, Block, Container, Layout
+from taupy.state.limits import PART_VERSION
 
 THROTTLED = 2  # flag of a routine
 STAMPED = 16
@@ -27,7 +28,7 @@ OPERATION_BYTES = 64
 """Size of the name of a collective operation."""
 LAYOUT = Layout(
     b"TAUPYPRT",
-    6,
+    PART_VERSION,
     "part of a run",
     {
         # Sizes of the structures in `engine_layout.py`, which needs NumPy; a test compares them.

@@ -22,7 +22,7 @@ from taupy.instrument.runfolder import RunSettings, spill_prefix
 from taupy.state import container
 from taupy.state.container import ALIGN, Layout
 from taupy.state.folder import File, Folder, open_any
-from taupy.state.limits import PART_BYTES
+from taupy.state.limits import PART_BYTES, PART_VERSION
 from taupy.state.pauses import pauses
 
 PART_SUFFIXES = (".part", ".pypart")
@@ -33,7 +33,7 @@ GPU_COPY_SUFFIX = ".gpucopy"
 GPU_COUNT_SUFFIX = ".gpucount"
 NCCL_SUFFIX = ".nccl"
 FOLDED = "folded"
-LAYOUT = Layout(b"TAUPYFLD", 5, "file of folded parts", {})
+LAYOUT = Layout(b"TAUPYFLD", PART_VERSION, "file of folded parts", {})
 _PART = 32  # the kind of its blocks
 _ENTRY = Struct("<IIQ48x64s")  # a block's header, then the name of the part
 _NAME = re.compile(rb"\d{1,20}-[0-9a-f]{1,16}\.part")

@@ -1,4 +1,4 @@
-"""How large taupy's own files may be. What is larger was not written by taupy.
+"""How large taupy's own files may be, and of which layout. All else was not written by taupy.
 
 Runs inside the measured process, too: nothing is imported at first.
 """
@@ -19,6 +19,9 @@ NESTING = 16
 
 CHUNKS = 512
 """Of a part (CHUNKS_AT_MOST in `_native/part.h`)."""
+
+PART_VERSION = 6
+"""Of the layout of parts and of files of folded ones (the same in `_native/part.h`)."""
 
 
 def file_limit() -> str:

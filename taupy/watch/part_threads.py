@@ -12,6 +12,8 @@ GPU's memory PyTorch's allocator holds is read from the same file (`_native/allo
 import posix
 from struct import Struct
 
+from taupy.state.limits import PART_VERSION
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
 _HEAD = Struct("<8sIIQQQ")  # magic, version, header's size, chunks, used, mapped
 _BLOCK = Struct("<IIQQ")
 _BLOCK_BYTES, _THREAD, _ALLOCATOR, _INTERPRETER = 64, 2, 9, 17
-_MAGIC, _VERSION = b"TAUPYPRT", 6
+_MAGIC = b"TAUPYPRT"
 _HIDDEN_PARENT, _CURSOR = 128 + 8, 256
 _PARENT = Struct("<Q")
 _STATE = Struct("<5Q96xQQ")
@@ -150,7 +152,7 @@ class PartThreads:
         if len(head) < _HEAD.size:
             return
         magic, version, size, count, used, _ = _HEAD.unpack(head)
-        if (magic, version) != (_MAGIC, _VERSION):
+        if (magic, version) != (_MAGIC, PART_VERSION):
             return
         self.pages.clear()
         if count != len(self.chunks):

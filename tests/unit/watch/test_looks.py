@@ -9,6 +9,7 @@ import pytest
 
 from taupy.state import container, looks
 from taupy.state.folder import open_run
+from taupy.state.limits import PART_VERSION
 from taupy.state.looks import ALLOCATED, RESERVED, Held, InPath, Peak
 from taupy.state.values import Damaged
 from taupy.watch.looks import Looks, Series, _does, _Thread
@@ -123,7 +124,7 @@ def test_a_part_is_read_block_by_block_as_it_grows(folder, tmp_path):
 
     def write(*blocks):
         body = b"".join(blocks)
-        head = struct.pack("<8sIIQQQ", b"TAUPYPRT", 6, 64, 1, 64 + len(body), 1 << 20)
+        head = struct.pack("<8sIIQQQ", b"TAUPYPRT", PART_VERSION, 64, 1, 64 + len(body), 1 << 20)
         file.write_bytes(head.ljust(64, b"\0") + body)
 
     other = struct.pack("<IIQ48x", 1, 0, 40000).ljust(40000, b"\0")
@@ -150,7 +151,7 @@ def test_memory_that_may_be_used_again_is_known_by_its_routines(folder, tmp_path
             data += struct.pack("<QQ48x", key, address + at + (depth and 960 + depth * 64))
         last = address + at + 960 + 64 * len(keys)
         struct.pack_into("<5Q96xQQ", data, 256, last, 0, index, 7, ended, 0, 0)
-        head = struct.pack("<8sIIQQQ", b"TAUPYPRT", 6, 1024, 1, at + len(data), 1 << 20)
+        head = struct.pack("<8sIIQQQ", b"TAUPYPRT", PART_VERSION, 1024, 1, at + len(data), 1 << 20)
         head = head.ljust(container.HEADER_BYTES, b"\0") + struct.pack("<QQ", address, 0)
         block = struct.pack("<IIQ48x", 2, index, 64 + len(data))
         (tmp_path / part.name).write_bytes(head.ljust(1024, b"\0") + block + data)
