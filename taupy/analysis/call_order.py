@@ -1,6 +1,6 @@
-"""Pair the calls of column runs by their order.
+"""Pair the calls of two runs by their order.
 
-A longest common subsequence pairs equal calls so that no column pairs cross: if calls are missing on a
+A longest common subsequence pairs equal calls so that no two pairs cross: if calls are missing on a
 side, those after them keep their partners. (Pairing the k-th call with the k-th would shift all of
 them; so would blocks as of `difflib`, by whole layers of a network.)
 """

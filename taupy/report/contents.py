@@ -21,6 +21,7 @@ from taupy.model.question import VALUES, Question
 from taupy.model.rows import TrialRow
 from taupy.model.sampled import CUDA_ALLOCATED, RESIDENT
 from taupy.model.step_times import per_step
+from taupy.network.operators import NOT_OPERATORS
 from taupy.network.phase_sums import NO_PHASE
 from taupy.pprof.cells import seen_by
 from taupy.pprof.view import Column, Kind, View
@@ -330,11 +331,11 @@ def _ranks(db: ProfileDB, trial: TrialRow, contents: Contents) -> list[Part]:
 
 
 def _gpus(db: ProfileDB, trial: TrialRow, _: Contents) -> list[Part]:
-    """Where the time of each GPU went, its longest gaps, the critical path, and what ran."""
+    """Where the time of each GPU went, its longest gaps, the critical path, operators, kernels."""
     views = _views(db, trial, kernels.views, *kernels.PAGES)
     if not views:
         return []
-    tables = [Part(views=[_names_first(view)]) for view in views]
+    tables = [*_operators(db, trial), *(Part(views=[_names_first(view)]) for view in views)]
     times = gpu_query.gpu_times(db, trial.id)
     if not times:
         return tables
@@ -348,6 +349,14 @@ def _gpus(db: ProfileDB, trial: TrialRow, _: Contents) -> list[Part]:
         *(Part(views=[view]) for view in paths),
         *tables,
     ]
+
+
+def _operators(db: ProfileDB, trial: TrialRow) -> Iterator[Part]:
+    """What ran on each GPU by operator, if any was recorded."""
+    for view in _views(db, trial, kernels.views, kernels.Options(by="operator")):
+        names = [column.name for column in view.columns]
+        if not {row[names.index("name")] for row in view.rows} <= {*NOT_OPERATORS}:
+            yield Part(views=[_names_first(view)])
 
 
 def _time_bar(name: str, time: GpuTime) -> Bar:

@@ -55,6 +55,7 @@ from taupy.study.swept_values import (
     TimerKey,
     known_phases,
     measured,
+    operators,
     stepped,
     totals,
 )
@@ -64,7 +65,15 @@ Across = Literal["max", "mean", "total"]
 ACROSS: tuple[Across, ...] = get_args(Across)
 
 Part = Literal[
-    "totals", "steps", "routines", "phases", "imbalance", "correlation", "outliers", "top"
+    "totals",
+    "steps",
+    "routines",
+    "phases",
+    "operators",
+    "imbalance",
+    "correlation",
+    "outliers",
+    "top",
 ]
 PARTS: tuple[Part, ...] = get_args(Part)
 
@@ -327,6 +336,15 @@ class Sweep:
             with opened(self._path) as db:
                 phases = {trial: known_phases(db, trial) | own for trial, own in phases.items()}
         return self._by_timer("inclusive", phases)
+
+    def operators(self) -> list[TimerRow]:
+        """The same by operator, on the GPU if all values have GPU work there: the nearest operator,
+        or what is at other values in its place, as `taupy compare --by operator` finds it."""
+        sides = [[run.trial for run in side.runs] for side in self.sides]
+        with opened(self._path) as db:
+            trials = [trial for side in sides for trial in side]
+            of_trials = operators(TrialValues.of(db, trials, self.metric.name), sides)
+        return self._by_timer("exclusive", of_trials)
 
     def _by_timer(
         self,

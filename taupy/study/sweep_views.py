@@ -180,6 +180,10 @@ def _phases(sweep: Sweep, people: bool) -> View:
     return _timers(sweep, people, sweep.phases(), "PHASES, inclusive", "phase")
 
 
+def _operators(sweep: Sweep, people: bool) -> View:
+    return _timers(sweep, people, sweep.operators(), "OPERATORS, exclusive", "operator")
+
+
 def _timers(sweep: Sweep, people: bool, rows: list[TimerRow], what: str, name: str) -> View:
     title = f"{what} {_what(sweep)} over {sweep.over}"
     names = list(dict.fromkeys((row.where, row.timer) for row in rows))
@@ -298,6 +302,7 @@ _VIEWS: Mapping[str, Callable[[Sweep, bool], View]] = {
     "steps": _steps,
     "routines": _routines,
     "phases": _phases,
+    "operators": _operators,
     "imbalance": _imbalance,
     "correlation": _correlation,
     "outliers": _outliers,

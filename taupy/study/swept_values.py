@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from taupy.analysis import match, program_parts
+from taupy.comparison import operators as named
 from taupy.comparison.matching import matched, timers_of_sides
-from taupy.comparison.trial_values import Where
+from taupy.comparison.trial_values import TrialValues, Where
 from taupy.model.answer import Answer
 from taupy.model.profile import Steps
 from taupy.model.question import Question
@@ -17,6 +18,7 @@ from taupy.model.rows import ThreadRow, TimerRow
 from taupy.model.sampled import CUDA_ALLOCATED, RESIDENT
 from taupy.model.step_times import step_times
 from taupy.network import phase_sums
+from taupy.network.operators import GROUP, NOT_OPERATORS
 from taupy.pprof import selection
 from taupy.profiledb import metrics
 from taupy.profiledb.database import ProfileDB
@@ -190,6 +192,48 @@ def known_phases(db: ProfileDB, trial: int) -> dict[TimerKey, SweptTimer]:
         threads = [(node, context, value) for (node, context, _), value in of_kind.items()]
         whole = Spent(threads, sum(of_kind.values()))
         timers["host", kind] = SweptTimer("PHASE", calls[kind], whole, whole)
+    return timers
+
+
+def operators(
+    metric_values: TrialValues, sides: Sequence[Sequence[int]]
+) -> dict[int, dict[TimerKey, SweptTimer]]:
+    """GPU work of the trials by operator (host time, if a side has none), named as `taupy compare
+    --by operator` does.
+
+    Args:
+        sides: the trials with each value.
+    """
+    where = named.place(metric_values, sides)
+    answers = metric_values.answers("operator", "outer_operator", "thread", where=where)
+    if where == "gpu":
+        answers = [named.of_gpu_work(answer, "exclusive") for answer in answers]
+    of_sides = named.of_sides(metric_values, "operator", answers, sides, where, (), exact=False)
+    keys = {trial: keys for side, keys in zip(sides, of_sides.keys, strict=True) for trial in side}
+    if all(key.timer in NOT_OPERATORS for of_trial in keys.values() for key in of_trial.values()):
+        return {trial: {} for trial in keys}
+    timers: dict[int, dict[TimerKey, SweptTimer]] = {trial: {} for trial in keys}
+    for answer in answers:
+        names = [
+            (trial, keys[trial][pair].timer)
+            for trial, pair in zip(
+                answer.table.row_labels("trial"), named.nested("operator", answer), strict=True
+            )
+        ]
+        places, sums = answer.grouped(names)
+        for (trial, name), calls, total in zip(
+            places, sums.calls(), sums.values("exclusive"), strict=True
+        ):
+            spent = Spent([], total)
+            number = calls if where == "host" else 0
+            timers[trial][where, name] = SweptTimer(GROUP, number, spent, spent)
+        spread, sums = answer.grouped(zip(names, answer.threads, strict=True))
+        for ((trial, name), thread), value in zip(spread, sums.values("exclusive"), strict=True):
+            timers[trial][where, name].exclusive.threads.append((*thread[:2], value))
+    for trial, calls_of in of_sides.calls.items():
+        for pair, number in calls_of.items():
+            if pair in keys[trial]:
+                timers[trial][where, keys[trial][pair].timer].calls += number
     return timers
 
 

@@ -56,7 +56,7 @@ def test_the_gpu_tab_says_where_the_time_went(database):
     with ProfileDB.open(database) as db:
         sections = contents.of_trial(db, db.trial(1)).sections
     (tab,) = (section for section in sections if section.name == "kernels")
-    went, gaps, path, *tables = tab.parts
+    went, gaps, path, operators, *tables = tab.parts
     (bar,) = went.bars
     assert bar.name == "GPU 0 (NVIDIA H200): 610 us"
     parts = {words: ns // US for _, words, ns in bar.parts}
@@ -65,6 +65,12 @@ def test_the_gpu_tab_says_where_the_time_went(database):
     assert (at // US, gap // US, cause) == (100, 490, "synchronisation")
     assert place.startswith("cudaStreamSynchronize in ") and ns == 480 * US
     assert path.views[0].title.startswith("CRITICAL PATH")
+    (view,) = operators.views
+    time = [column.name for column in view.columns].index("time_ns")
+    assert [(row[0], row[time]) for row in view.rows] == [
+        ("aten::mm", 100 * US),
+        ("aten::add", 20 * US),
+    ]
     assert tables[0].views[0].title.startswith("KERNELS")
 
 
@@ -76,6 +82,8 @@ def test_a_trial_without_a_trace_has_the_tables_alone(tmp_path):
         sections = contents.of_trial(db, db.trial(trial)).sections
     (tab,) = (section for section in sections if section.name == "kernels")
     assert not any(part.bars for part in tab.parts)
+    titles = [view.title for part in tab.parts for view in part.views]
+    assert not any("OPERATOR" in title for title in titles), "none was recorded"
 
 
 def test_a_page_of_two_trials_draws_operators_by_lost_time(database):

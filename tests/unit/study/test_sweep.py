@@ -19,8 +19,10 @@ from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.writer import add_profile
 from taupy.study.sweep import PARTS, Sweep, SweepOptions
 from tests.builders import call, gpu_profile, host, profile_of, small_profile, steps
+from tests.unit.comparison.test_operators import Trace
 
 WORK = Timer("work", "p.py", 3)
+MM = Timer("aten::mm", groups=("OPERATOR",))
 EPOCH = Timer("epoch", groups=("PHASE",))
 
 
@@ -589,3 +591,48 @@ def test_trials_without_the_routine_are_left_out_of_its_sweep(trained):
     found = sweep("1", "2", "3", over="n", of="train_epoch")
     assert found.values == ["1", "2"]
     assert "omitted 1 trial without train_epoch (3)" in found.notes
+
+
+def test_operators_over_a_parameter_are_those_of_the_gpu(tmp_path, capsys):
+    """Convolutions have another operator at the second value; the nearest one counts."""
+
+    for number, batch, conv, took in ((1, 8, "cudnn", 100), (2, 16, "miopen", 150)):
+        trace = Trace("NVIDIA H200")
+        trace.operator(["aten::linear", "aten::addmm"], ("gemm", 2 * took), ("split", 10))
+        trace.operator(["aten::conv2d", f"aten::{conv}"], (f"{conv}_kernel", took))
+        trace.operator([], ("copy", 5))
+        file = trace.written(tmp_path / f"{number}.json")
+        file.write_text(json.dumps({**json.loads(file.read_text()), "traceName": str(batch)}))
+        assert main(["import", str(file), "--app", "vision"]) == 0
+    rows = sweep(over="trace traceName").operators()
+    assert [(r.timer, r.where, r.value, r.calls, r.median) for r in rows] == [
+        ("aten::addmm", "gpu", "8", 1, 210),
+        ("aten::addmm", "gpu", "16", 1, 310),
+        ("aten::conv2d: aten::cudnn = aten::miopen", "gpu", "8", 1, 100),
+        ("aten::conv2d: aten::cudnn = aten::miopen", "gpu", "16", 1, 150),
+        ("(no operator)", "gpu", "8", 0, 5),
+        ("(no operator)", "gpu", "16", 0, 5),
+    ]
+    capsys.readouterr()
+    assert main(["sweep", "--by", "trace traceName", "--show", "operators"]) == 0
+    shown = capsys.readouterr().out
+    assert (
+        "OPERATORS, exclusive time over trace traceName" in shown and "aten::addmm (GPU)" in shown
+    )
+
+
+def test_operators_of_a_value_without_gpu_work_are_those_of_the_host():
+    fill(
+        *(
+            profile_of(host(call("main", 1, 10, [call(MM, number, 100 * number)])),
+                       number=number, metadata={"n": str(number)})
+            for number in (1, 2)
+        )
+    )  # fmt: skip
+    rows = sweep(over="n").operators()
+    assert [(r.timer, r.where, r.value, r.calls, r.median, r.speedup) for r in rows] == [
+        ("aten::mm", "host", "1", 1, 100, 1),
+        ("aten::mm", "host", "2", 2, 200, 0.5),
+        ("(no operator)", "host", "1", 1, 10, 1),
+        ("(no operator)", "host", "2", 1, 10, 1),
+    ]
