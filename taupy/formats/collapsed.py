@@ -221,10 +221,9 @@ def write(profile: Profile, target: Path, progress: Progress) -> list[str]:
             if metric == SAMPLES and thread == Thread(0, 0, 0) and len(profile.threads) == 1:
                 first = []  # like the imported file of another tool
                 top = 0 if len(tree) and profile.timers[tree.timer[0]] == _ROOT else -1
-            for row, value in enumerate(exclusive):
+            for value, stack in zip(exclusive, _stacks(tree, top, names, first), strict=True):
                 if value > 0:
-                    stack = _stack(tree, row, top, names, first)
-                    out.write(f"{stack} {_number(value)}\n")
+                    out.write(f"{';'.join(stack)} {_number(value)}\n")
                     lines += 1
                 progress.advance()
     if not lines:
@@ -239,13 +238,28 @@ def _number(value: float) -> str:
     return str(int(value)) if value == int(value) else repr(value)
 
 
-def _stack(tree: CallTree, row: int, top: int, names: list[str], first: list[str]) -> str:
-    frames = [names[tree.timer[row]]]
-    row = tree.parent[row]
-    while row > top:
-        frames.append(names[tree.timer[row]])
-        row = tree.parent[row]
-    return ";".join([*first, *reversed(frames)])
+def _stacks(tree: CallTree, top: int, names: list[str], first: list[str]) -> Iterator[list[str]]:
+    """The frames of each row in turn, those of its callers below row `top` before its own: one
+    list, which changes from row to row. In preorder, a row is climbed from no more than once.
+    """
+    parent, timer = tree.parent, tree.timer
+    frames, rows = [*first], list[int]()
+    for row, above in enumerate(parent):
+        while rows and rows[-1] != above:
+            rows.pop()
+            frames.pop()
+        if not rows and above > top:
+            while above > top:
+                rows.append(above)
+                above = parent[above]
+            rows.reverse()
+            frames += [names[timer[caller]] for caller in rows]
+        rows.append(row)
+        frames.append(names[timer[row]])
+        yield frames
+        if row <= top:
+            rows.pop()
+            frames.pop()
 
 
 def _frame(name: str) -> str:
