@@ -202,8 +202,12 @@ class _Screen:
         remarks = [] if report.is_capture and not self.verbose else [*report.remarks.items()]
         shown = remarks[: self.detail.notes]
         for name, remark in shown:
-            what = "" if name.rstrip("0123456789") == "note" else f"{name}: "
-            yield from self._wrapped(f"note: {what}{remark.replace(chr(10), '; ')}", "", "  ")
+            words = remark.replace("\n", "; ")
+            if self.verbose:
+                what = "" if name.rstrip("0123456789") == "note" else f"{name}: "
+                yield from self._wrapped(f"note: {what}{words}", "", "  ")
+            else:  # its first part
+                yield from self._wrapped(f"note: {words.partition('; ')[0]}", "", "  ")
         if len(remarks) > len(shown):
             more = several(len(remarks) - len(shown), "more note" if shown else "note")
             yield from self._wrapped(f"{more} on the measurement: {self._command('report')} -v")
@@ -501,9 +505,18 @@ def main_places(group: GroupPlaces, most: int = places.FIRST) -> list[Place]:
     """The first own places; the largest waits, and imports if they are much, by their time."""
     rows = _first(group, most)
     waits = [place for place in group.places if place.kind == "waiting" and place.share >= _LEAST]
-    rows += waits[: _WAITING if most <= places.FIRST else None]
-    rows += [place for place in group.places if place.kind == "imports" and place.share >= _MUCH]
-    return sorted(rows, key=lambda place: -place.ns)
+    waits = waits[: _WAITING if most <= places.FIRST else None]
+    imports = [place for place in group.places if place.kind == "imports" and place.share >= _MUCH]
+    return _merged(rows, waits, imports)
+
+
+def _merged(own: Sequence[Place], *apart: Sequence[Place]) -> list[Place]:
+    """Own places in their order, and each other one before the first that takes less time."""
+    rows = [*own]
+    for place in (place for places_apart in apart for place in places_apart):
+        at = next((at for at, row in enumerate(rows) if row.ns < place.ns), len(rows))
+        rows.insert(at, place)
+    return rows
 
 
 def _kind(place: Place) -> str:

@@ -187,13 +187,23 @@ function places(data, go) {
     const apart = at ? [] : group.apart.filter((each) => each.share >= LEAST);
     if (at && !own.length) return;
     if (group.title) list.append(element("h3", `In ${group.title}, beside the main thread`));
-    for (const each of [...own, ...apart].sort((a, b) => b.ns - a.ns)) {
+    for (const each of merged(own, apart)) {
       for (const kind of Object.keys(each.parts)) kinds.add(kind);
       list.append(placeRow(each, largest, go));
     }
   });
   section.append(list, legend(kinds));
   return section;
+}
+
+/** Own places in their order, and each other one before the first that takes less time. */
+function merged(own, apart) {
+  const rows = [...own];
+  for (const each of apart) {
+    const at = rows.findIndex((row) => row.ns < each.ns);
+    rows.splice(at < 0 ? rows.length : at, 0, each);
+  }
+  return rows;
 }
 
 /** A place of the program that works or waits, which leads to its line; or what is apart from all of them. */

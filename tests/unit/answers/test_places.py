@@ -171,6 +171,17 @@ def test_awaits_in_sequence_are_waiting_of_the_coroutine_that_awaits(tmp_path):
     assert load.caller is None  # the program does not call what its event loop runs
 
 
+def test_the_loops_own_work_comes_after_a_coroutine_that_it_is_for(tmp_path):
+    sleep = lib("sleep", "asyncio/tasks.py")
+    poll = call(own("poll", 3), 900, 90, [call(sleep, 900, 10)])
+    once = call(lib("BaseEventLoop._run_once", "asyncio/base_events.py", 9), 900, 500, [poll])
+    main = call(MAIN, 1, 1, [call(lib("run", "asyncio/runners.py"), 1, 2, [once])])
+    assert [row[1:3] for row in main_rows(profile_of(host(root(main))), tmp_path)[:2]] == [
+        ("poll (app.py:3)", 100),
+        ("<module> (app.py:1)", 503),
+    ]
+
+
 def test_threads_workers_and_ranks_are_never_added_to_the_main_thread(tmp_path):
     work = own("work", 3)
     forked = call(MAIN, 0, 0, [
