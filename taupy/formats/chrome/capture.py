@@ -1,15 +1,18 @@
-"""The operators of a CUDA graph, from the trace of its capture.
+"""The operators of CUDA graphs, from the trace of their capture.
 
 All work of a graph has the id of the call that launched it, so a trace of replays names no
 operators. While the graph was captured, each launch made a node instead of GPU work, below the
-operators that asked for it. Nodes of one stream run in the order in which they were made.
+operators that asked for it. Nodes of one stream run in the order in which they were made. A model
+may be captured in pieces, with what no graph can hold between them: each is a graph of its own.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable
+from bisect import bisect_left
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -23,6 +26,7 @@ from taupy.network import operators
 _MAKES_NODE: Final = re.compile(
     r"(?:cuda|cu|hip)\w*(?:Launch\w*Kernel|Memcpy\w*Async|Memset\w*Async)"
 )
+_ENDS_GRAPH: Final = re.compile(r"(?:cuda|cu|hip)StreamEndCapture")
 
 
 class Node(NamedTuple):
@@ -35,10 +39,10 @@ class Node(NamedTuple):
 
 @dataclass(frozen=True)
 class Capture:
-    """The nodes of a graph, in the order in which they were made."""
+    """The graphs of a trace, each with its nodes, in the order in which they were made."""
 
     file: Path
-    nodes: list[Node]
+    graphs: Sequence[Sequence[Node]]
 
     def refusal(self, launched: set[int]) -> FormatError:
         """Why no graph of the trace is the one that was captured.
@@ -48,12 +52,17 @@ class Capture:
         """
         if not launched:
             return FormatError(f"the trace has no work of a CUDA graph for {self.file} to explain")
-        numbers = ", ".join(map(str, sorted(launched)[:8]))
+        made = {len(nodes) for nodes in self.graphs}
+        several = "graphs of " if len(self.graphs) > 1 else ""
         return FormatError(
-            f"{self.file} is not the capture of a graph in the trace: it made {len(self.nodes)} "
-            f"nodes, and the graphs ran {numbers} kernels and copies"
-            + (", in another order or with other names" if len(self.nodes) in launched else "")
+            f"{self.file} is not the capture of a graph in the trace: it made {several}"
+            f"{_listed(made)} nodes, and the graphs ran {_listed(launched)} kernels and copies"
+            + (", in another order or with other names" if made & launched else "")
         )
+
+
+def _listed(numbers: set[int]) -> str:
+    return ", ".join(map(str, sorted(numbers)[:8]))
 
 
 class _Call(NamedTuple):
@@ -73,6 +82,7 @@ def captured(path: Path, progress: Progress) -> Capture:
     calls: list[_Call] = []
     slices: dict[tuple[Hashable, Hashable], list[tuple[int, int, Timer]]] = {}
     ran: set[int | None] = set()
+    ends: list[int] = []
     for event in Events(path, progress):
         category, name = str(event.get("cat", "")).lower(), str(event.get("name", ""))
         start, took = (values.nanoseconds(event.get(what, 0)) for what in ("ts", "dur"))
@@ -88,6 +98,8 @@ def captured(path: Path, progress: Progress) -> Capture:
             number = values.integer(args.get("correlation"))
             kernel = kernel if isinstance(kernel, str) and kernel else None
             calls.append(_Call(start, start + took, thread, number, kernel))
+        elif category in values.API_CATEGORIES and _ENDS_GRAPH.match(name):
+            ends.append(start)
         elif operators.GROUP in (timer := values.host_timer(name, category)).groups:
             slices.setdefault(thread, []).append((start, start + took, timer))
     calls.sort(key=lambda call: call.start)
@@ -97,10 +109,16 @@ def captured(path: Path, progress: Progress) -> Capture:
     for of_thread in slices.values():
         of_thread.sort(key=lambda entry: (entry[0], -entry[1]))
     around = {thread: _Around(of_thread) for thread, of_thread in slices.items()}
-    return Capture(path, [
-        Node(around[call.thread].at(call.start) if call.thread in around else (), call.kernel)
+    ends.sort()
+    made = [
+        (
+            bisect_left(ends, call.start),
+            Node(around[call.thread].at(call.start) if call.thread in around else (), call.kernel),
+        )
         for call in nodes
-    ])  # fmt: skip
+    ]
+    graphs = groupby(made, key=lambda entry: entry[0])
+    return Capture(path, [[node for _, node in of_graph] for _, of_graph in graphs])
 
 
 class _Around:

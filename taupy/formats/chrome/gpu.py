@@ -12,7 +12,7 @@ from taupy.analysis.gpu_idle import of_operator
 from taupy.catalog.occupancy import fitted
 from taupy.formats import limits
 from taupy.formats.chrome import values
-from taupy.formats.chrome.capture import Capture
+from taupy.formats.chrome.capture import Capture, Node
 from taupy.formats.chrome.header import Header
 from taupy.formats.gpu_records import (
     ALL_STREAMS,
@@ -301,19 +301,22 @@ class GpuSlices:
             )
 
     def _adopt(self, capture: Capture, codes: array[int], timers: list[Timer], host: Host) -> None:
-        """Place the work of launches of the captured graph below the operators of its nodes."""
+        """Place the work of launches of captured graphs below the operators of their nodes."""
         works_of: dict[tuple[int, int], list[int]] = {}
-        for at, code in enumerate(codes):
+        for at in sorted(range(len(codes)), key=lambda at: self._start[at]):
+            code = codes[at]
             if code >= 0 and is_graph_launch(timers[host.timer_of(code)].name):
                 works_of.setdefault((code, self._correlation[at]), []).append(at)
         place = Timers(timers).place
-        frames = [tuple(map(place, node.operators)) for node in capture.nodes]
-        adopted = 0
+        frames = [
+            [tuple(map(place, node.operators)) for node in nodes] for nodes in capture.graphs
+        ]
+        adopted = expected = 0
         for (code, _), works in works_of.items():
-            works.sort(key=lambda at: self._start[at])
-            if self._is_of(capture, works):
-                adopted += 1
-                for at, frames_of in zip(works, frames, strict=True):
+            graph = self._graph_of(capture, works, expected)
+            if graph is not None:
+                adopted, expected = adopted + 1, graph + 1
+                for at, frames_of in zip(works, frames[graph], strict=True):
                     codes[at] = host.below(code, frames_of)
         if not adopted:
             raise capture.refusal({len(works) for works in works_of.values()})
@@ -322,12 +325,24 @@ class GpuSlices:
             "capture"
         )
 
-    def _is_of(self, capture: Capture, works: Sequence[int]) -> bool:
-        """Whether works, in order of their start, are the nodes of the captured graph."""
-        if len(works) != len(capture.nodes):
+    def _graph_of(self, capture: Capture, works: Sequence[int], expected: int) -> int | None:
+        """The captured graph whose nodes are these works, in order of their start.
+
+        Args:
+            expected: the graph to look at first: pieces of a model run in the order in which they
+                were captured, and those of its layers are alike.
+        """
+        count = len(capture.graphs)
+        for graph in (*range(expected, count), *range(min(expected, count))):
+            if self._are_of(capture.graphs[graph], works):
+                return graph
+        return None
+
+    def _are_of(self, nodes: Sequence[Node], works: Sequence[int]) -> bool:
+        if len(works) != len(nodes):
             return False
         on_one_stream = len({self._stream[at] for at in works}) == 1
-        for at, node in zip(works, capture.nodes, strict=True):
+        for at, node in zip(works, nodes, strict=True):
             work = self._works[self._work[at]]
             if node.kernel is None:
                 if not on_one_stream:

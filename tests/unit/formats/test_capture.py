@@ -98,6 +98,33 @@ def test_graphs_of_other_sizes_stay_without_operators(tmp_path):
     assert stream["decode > cudaGraphLaunch > aten::relu > relu"][0] == 2
 
 
+def test_a_model_captured_in_pieces_has_the_operators_of_each_piece(tmp_path, capsys):
+    """Pieces of one length, as those of a model's layers, run in the order of their capture."""
+    events, layers = [], ("aten::add", "aten::mul", "aten::add")
+    for piece, operator in enumerate(layers):
+        begin = 1000 * piece
+        events += [
+            slice_("cpu_op", operator, begin, begin + 90), launch(2 * piece + 10, begin + 10),
+            launch(2 * piece + 11, begin + 30),
+            slice_("cuda_runtime", "cudaStreamEndCapture", begin + 100, begin + 110,
+                   correlation=100 + piece),
+        ]  # fmt: skip
+    files = (
+        written(tmp_path / "r.json", replay(("k", "k"), launches=4)),
+        written(tmp_path / "c.json", events),
+    )
+    (profile,) = trace.read(files[0], SILENT, captured(files[1], SILENT))
+    stream = paths(profile, (0, 1, 0))
+    graph = "decode > cudaGraphLaunch"
+    assert {path: counts[0] for path, counts in stream.items() if path.endswith("> k")} == {
+        f"{graph} > aten::add > k": 3 * 2, f"{graph} > aten::mul > k": 2,
+    }  # fmt: skip
+    db = str(tmp_path / "taupy.db")
+    files = written(tmp_path / "r.json", replay(("k",), launches=1)), files[1]
+    assert main(["import", str(files[0]), "--capture", str(files[1]), "--db", db]) == 1
+    assert "it made graphs of 2 nodes, and the graphs ran 1 " in capsys.readouterr().err
+
+
 def test_without_names_nodes_on_several_streams_are_not_told_apart(tmp_path):
     events = replay(launches=1)
     events[-1] = kernel("relu", 1300, 1310, 1, stream=8)
