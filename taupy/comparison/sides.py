@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -96,7 +97,18 @@ def facts_of(db: ProfileDB, sides: Sequence[Side]) -> list[list[dict[str, str]]]
         id: _conditions(trials[id], of_trial)
         for id, of_trial in trial_facts.facts_of(db, [*trials]).items()
     }
+    if any(map(_is_named_after_its_file, trials.values())):
+        for conditions in facts.values():
+            del conditions["Application"]
     return [[facts[trial.id] for trial in side.trials] for side in sides]
+
+
+def _is_named_after_its_file(trial: TrialRow) -> bool:
+    """Whether the application is the beginning of an imported file's name: the file did not say
+    what ran, and one recorded before a change is named differently from one after it."""
+    of_import, _, path = trial.source.partition(": ")
+    name = os.path.basename(path)
+    return of_import.startswith("import ") and f"{name}.".startswith(f"{trial.application}.")
 
 
 def _conditions(trial: TrialRow, facts: trial_facts.Facts) -> dict[str, str]:

@@ -333,10 +333,8 @@ class GpuSlices:
                 were captured, and those of its layers are alike.
         """
         count = len(capture.graphs)
-        for graph in (*range(expected, count), *range(min(expected, count))):
-            if self._are_of(capture.graphs[graph], works):
-                return graph
-        return None
+        order = (*range(expected, count), *range(expected))
+        return next((at for at in order if self._are_of(capture.graphs[at], works)), None)
 
     def _are_of(self, nodes: Sequence[Node], works: Sequence[int]) -> bool:
         if len(works) != len(nodes):

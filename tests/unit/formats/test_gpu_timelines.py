@@ -26,13 +26,15 @@ def report(tmp_path, monkeypatch):
 MS = 1_000_000
 
 
-def test_two_captures_of_a_program_are_comparable(tmp_path, monkeypatch):
+@pytest.mark.parametrize("named", [("--app", "train"), ()])
+def test_two_captures_of_a_program_are_comparable(tmp_path, monkeypatch, named):
+    """Their identities differ, and the names of their files, after which the trials are named."""
     monkeypatch.chdir(tmp_path)
     for number in range(10):
         side = ("before", "after")[number % 2]
         header = {**made.HEADER, "trace_id": f"D7{number}", "traceName": f"/tmp/{number}.json"}
         path = made.written(tmp_path / f"{number}.json", made.steps(8), header=header)
-        done = taupy("import", "--db", "t.db", "--app", "train", "--experiment", side, path)
+        done = taupy("import", "--db", "t.db", *named, "--experiment", side, path)
         assert done.returncode == 0, done.stderr
     sides = ("experiment=before", "experiment=after")
     done = taupy("compare", "--db", "t.db", *sides, "--fail-on", "time > +5%")
