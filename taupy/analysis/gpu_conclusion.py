@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from taupy.model.gpu_time import OUTSIDE, Cause, GpuTime, Idle
@@ -20,18 +20,27 @@ _SECOND = 0.25
 
 _LONGEST = 60
 
+WITHOUT_WORK = "the host before the first work and after the last"
+
 
 class Loss(NamedTuple):
     """Time without computing that one thing would remove.
 
     Attributes:
         place: where most of it was spent; "" if unknown.
+        step: the step that it is part of; "" if it lies between the first work and the last.
+        step_ns: its length.
     """
 
     name: str
     ns: int
     advice: str
     place: str = ""
+    step: str = ""
+    step_ns: int = 0
+
+    def share(self, time: GpuTime) -> float:
+        return self.ns / (self.step_ns or time.span_ns or 1)
 
 
 _OF_CAUSES: Mapping[str, tuple[tuple[Cause, ...], str]] = {
@@ -89,8 +98,14 @@ def _why(name: str, time: GpuTime) -> str:
     )
     work = [f"{duration(ns)} ({_share(ns, time)}) {what}" for ns, what in parts if ns]
     text = f"{name}: of {duration(time.span_ns)} it spent {', '.join(work)}"
+    outside = "".join(
+        f"; {loss.step} took {duration(loss.step_ns)}, {duration(loss.ns)} of it before its first "
+        "work and after its last"
+        for loss in lost(time)
+        if loss.step
+    )
     if not time.idle_ns:
-        return f"{text}, and always had work"
+        return f"{text}, and always had work{outside}"
     text += f"; it was idle for {duration(time.idle_ns)} ({_share(time.idle_ns, time)})"
     place = most(time.idle[0])
     text += f": {causes(time, f' (most of it in {place})' if place else '')}"
@@ -99,7 +114,7 @@ def _why(name: str, time: GpuTime) -> str:
             f"; for {duration(time.unproven_ns)} it waited for {OUTSIDE}: whether it was idle then "
             "is not proven"
         )
-    return text
+    return f"{text}{outside}"
 
 
 def most(part: Idle) -> str:
@@ -123,17 +138,39 @@ def causes(time: GpuTime, of_first: str = "") -> str:
 def _what(time: GpuTime) -> str:
     losses = lost(time)
     whole = time.span_ns - time.compute_ns
-    if whole < LEAST * time.span_ns or not losses:
+    is_little = whole < LEAST * time.span_ns and not any(loss.step for loss in losses)
+    if is_little or not losses:
         return (
             f"little to gain here: without any gap it would take {_share(whole, time)} less; "
             "faster kernels are what helps (taupy kernels)"
         )
     first, *others = losses
-    text = f"at most {_share(first.ns, time)} to gain from {first.name}: {first.advice}"
+    text = f"at most {_part(first, time)} to gain from {first.name}: {first.advice}"
     if others and others[0].ns >= _SECOND * first.ns:
         second = others[0]
-        text += f"; {_share(second.ns, time)} from {second.name}: {second.advice}"
+        text += f"; {_part(second, time)} from {second.name}: {second.advice}"
     return text
+
+
+def _part(loss: Loss, time: GpuTime) -> str:
+    text = f"{percent(100 * loss.share(time))} %"
+    return f"{text} of {loss.step}" if loss.step else text
+
+
+def _without_work(time: GpuTime) -> Iterator[Loss]:
+    """Of a lone step, what the host did before the GPU's first work, and after its last one: a
+    model whose inputs take longer than its kernels has a GPU that is always busy, for a while."""
+    step = time.paths[0] if len(time.paths) == 1 and time.host == "slices" else None
+    if step is None or not step.step:
+        return
+    ns = step.measured_ns - time.span_ns
+    if ns >= LEAST * step.measured_ns:
+        yield Loss(
+            WITHOUT_WORK, ns,
+            "nothing was launched yet, or any more: prepare inputs faster, or for one step while "
+            "the GPU works for another (taupy kernels --critical-path)",
+            step=step.step, step_ns=step.measured_ns,
+        )  # fmt: skip
 
 
 def lost(time: GpuTime) -> list[Loss]:
@@ -156,6 +193,8 @@ def lost(time: GpuTime) -> list[Loss]:
         whole = sum(part.ns for part in parts)
         mostly = (most(part) for part in parts if part.places and 2 * part.places[0][1] > whole)
         losses.append(Loss(name, whole, advice, next((text for text in mostly if text), "")))
+    of_host = max((loss.ns for loss in losses if loss.name == "the host"), default=0)
+    losses += (loss for loss in _without_work(time) if loss.ns > of_host)
     return sorted((loss for loss in losses if loss.ns > 0), key=lambda loss: -loss.ns)
 
 

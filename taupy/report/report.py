@@ -271,7 +271,7 @@ def _phases(trial: Trial, thread: ThreadRow | None) -> tuple[tuple[Phase, ...], 
 def _gpus(trial: Trial) -> tuple[str, ...]:
     """The models of the trial's GPUs; also those known by their work only."""
     names = tuple(device.name for device in trial.devices)
-    if names:
+    if any(names):
         return names
     kinds = trial.ask(Question((trial.id,), by=("kind",))).row_labels("kind")
     return ("GPU of unknown model",) if {*kinds} - {"host"} else ()

@@ -68,8 +68,8 @@ class _Detail(NamedTuple):
         callees: main places with a second line.
         others: places of each further group of threads.
         sentences: findings with their sentence.
-        advice: whether these, and idle GPUs, have their advice.
-        notes: on the measurement, GPUs and ranks.
+        advice: whether these have their advice.
+        notes: on the measurement, GPUs and ranks. Why a GPU was idle is one, and what to do.
         spaced: whether lines are empty between the parts.
         main: own places of the main thread.
         least: share of its threads' time from which on a main place is shown.
@@ -228,7 +228,6 @@ class _Screen:
         for why, what in report.gpu_times[: 1 if not self.verbose else None]:
             if self.detail.notes:
                 yield from self._wrapped(why, "  ", "    ")
-            if self.detail.advice:
                 yield from self._wrapped(what, "  so: ", "    ")
         if len(report.gpu_times) > 1 and not self.verbose and self.detail.notes:
             more = several(len(report.gpu_times) - 1, "more GPU")

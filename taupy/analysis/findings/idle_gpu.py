@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from taupy.analysis.findings import data_wait, host_bound, synchronisation, tiny_kernels
 from taupy.analysis.findings.limits import least
 from taupy.analysis.findings.trial import Trial
-from taupy.analysis.gpu_conclusion import LEAST, lost
+from taupy.analysis.gpu_conclusion import LEAST, WITHOUT_WORK, Loss, lost
 from taupy.model.finding import Abstention, Finding
 from taupy.model.gpu_time import OUTSIDE
 from taupy.units import duration, percent
@@ -30,13 +30,14 @@ _SAID = {
     "gaps between queued kernels": "is idle between kernels that are queued already",
     "queued work that started late": "is idle although work is queued, and no event explains it",
     "waits for another GPU": "waits for work of another GPU",
+    WITHOUT_WORK: "has no work before its first and after its last",
 }
-
 
 _FIRST = {
     "the host": (host_bound, tiny_kernels),
     "synchronisation": (synchronisation,),
     "data loading": (data_wait,),
+    WITHOUT_WORK: (data_wait, host_bound),
 }
 
 
@@ -50,7 +51,7 @@ def _is_judged(trial: Trial, name: str) -> bool:
 
 
 def find(trial: Trial) -> Iterator[Finding | Abstention]:
-    largest: dict[str, tuple[float, tuple[int, int], str]] = {}
+    largest: dict[str, tuple[float, tuple[int, int], Loss]] = {}
     for gpu, time in trial.gpu_times().items():
         if time.unproven_ns >= LEAST * time.span_ns:
             yield Abstention(
@@ -59,19 +60,18 @@ def find(trial: Trial) -> Iterator[Finding | Abstention]:
                 f"{OUTSIDE}: it may have worked for another process",
             )
         for loss in lost(time):
-            if loss.name in _SAID and loss.ns >= LEAST * time.span_ns:
-                others = largest.get(loss.name, (0.0, gpu, ""))
-                place = f", most of it in {loss.place}" if loss.place else ""
-                largest[loss.name] = max(others, (loss.ns, gpu, place))
-    for name, (ns, gpu, place) in largest.items():
+            if loss.name in _SAID and loss.share(time) >= LEAST:
+                one = (loss.ns, gpu, loss)
+                largest[loss.name] = max(largest.get(loss.name, one), one)
+    for name, (ns, gpu, loss) in largest.items():
         if _is_judged(trial, name):
             continue
-        time = trial.gpu_times()[gpu]
+        whole = loss.step or "the time from its first work to its last"
+        place = f", most of it in {loss.place}" if loss.place else ""
         yield Finding(
             KIND,
             f"{trial.gpu_name(gpu)} {_SAID[name]} for {duration(ns)}, "
-            f"{percent(100 * ns / time.span_ns)} % of the time from its first work to its "
-            f"last{place}",
+            f"{percent(100 * loss.share(trial.gpu_times()[gpu]))} % of {whole}{place}",
             saved_ns=ns,
             wall_ns=trial.wall_ns,
             evidence=(

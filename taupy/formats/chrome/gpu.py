@@ -308,9 +308,7 @@ class GpuSlices:
             if code >= 0 and is_graph_launch(timers[host.timer_of(code)].name):
                 works_of.setdefault((code, self._correlation[at]), []).append(at)
         place = Timers(timers).place
-        frames = [
-            [tuple(map(place, node.operators)) for node in nodes] for nodes in capture.graphs
-        ]
+        frames = [[tuple(map(place, node.operators)) for node in nodes] for nodes in capture.graphs]
         adopted = expected = 0
         for (code, _), works in works_of.items():
             graph = self._graph_of(capture, works, expected)

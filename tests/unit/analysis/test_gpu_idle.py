@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from time import process_time
 
@@ -14,6 +15,7 @@ from taupy.analysis import gpu_idle
 from taupy.analysis.gpu_conclusion import sentences
 from taupy.formats import registry
 from taupy.model.gpu import Activity, Launch
+from taupy.model.gpu_path import Path as CriticalPath
 from taupy.model.gpu_time import CAUSES, OUTSIDE, GpuTime, Idle, parsed, stored
 from taupy.model.progress import SILENT
 from tests.builders import gpu_profile
@@ -329,6 +331,35 @@ def gpu(compute=0, communication=0, copies=0, **idle) -> GpuTime:
 def test_two_sentences_say_why_and_what_to_do(time, why, what):
     first, then = sentences("GPU 0", time)
     assert why in first and what in then
+
+
+@pytest.mark.parametrize(
+    ("work", "path", "named", "what"),
+    [
+        ({"compute": 98, "between": 2}, CriticalPath("step 7", 250 * MS, 250 * MS, ()), True,
+         "at most 60.0 % of step 7 to gain from the host before the first work and after the last"),
+        ({"compute": 98, "between": 2}, CriticalPath("step 7", 104 * MS, 104 * MS, ()), False,
+         "little to gain here: without any gap it would take 2.0 % less"),
+        ({"compute": 98, "between": 2}, CriticalPath("", 250 * MS, 250 * MS, ()), False,
+         "little to gain here"),  # from the first launch to the last: no step says where it began
+        ({"compute": 50, "data": 50}, CriticalPath("step 7", 150 * MS, 150 * MS, ()), True,
+         "; 33.3 % of step 7 from the host before"),
+        ({"compute": 20, "host": 80}, CriticalPath("step 7", 150 * MS, 150 * MS, ()), False,
+         "at most 80.0 % to gain from the host: the host is too slow"),
+    ],
+)  # fmt: skip
+def test_a_step_whose_gpu_has_nothing_to_do_for_long_is_not_judged_by_its_kernels(
+    work, path, named, what
+):
+    """Preprocessing may take longer than a model whose GPU is busy from its first work on."""
+    time = replace(gpu(**work), paths=(path,))
+    first, then = sentences("GPU 0", time)
+    assert what in then
+    assert (
+        f"; step 7 took {path.measured_ns // MS} ms, {path.measured_ns // MS - 100}" in first
+    ) == named
+    several = replace(time, paths=(path, path))
+    assert "step 7" not in "".join(sentences("GPU 0", several)), "between steps it had work"
 
 
 def test_a_gpu_whose_work_has_no_times_has_no_verdict():

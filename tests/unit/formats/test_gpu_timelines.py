@@ -235,6 +235,19 @@ def test_a_trace_of_one_step_of_a_few_milliseconds_is_judged(report):
     assert "idle GPU, up to 2.67 ms" in text or "host slower than GPU" in text
 
 
+def test_a_step_that_prepares_for_longer_than_its_gpu_works_is_found(report):
+    """Seen in traces of a video model: its GPU is busy, in 160 of the 383 ms of the step."""
+    step = made.slice_("user_annotation", "ProfilerStep#7", 0, 100 * MS)
+    text = report(
+        step, main(100 * MS), launch(60 * MS, 1),
+        made.kernel("gemm", 60 * MS + 20_000, 99 * MS, 1),
+    )  # fmt: skip
+    text = " ".join(text.split())
+    assert "and always had work; step 8 took 100 ms, 61.0 ms of it before its first work" in text
+    assert "so: at most 61.0 % of step 8 to gain from the host before the first work" in text
+    assert "up to 61.0 ms, 61 %" in text
+
+
 def test_a_wait_for_work_outside_the_trace_is_no_verdict(report):
     """Seen in a trace of sglang: 493 ms behind hipStreamWaitEvent, most of the trace."""
     text = report(
