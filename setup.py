@@ -154,7 +154,7 @@ EXTENSIONS = [
             ),
             *("cupti_sums.c", "cupti_worker.c", "engine_host.c", "gpu_names.c", "gpu_part.c"),
             *("gpu_trace.c", "mapped.c", "native_ranges.c", "nvtx.c", "confined.c", "part.c"),
-            "sha256.c",
+            *("nvtx_sources.c", "sha256.c"),
         ],
         "-fvisibility=hidden",
     ),

@@ -19,6 +19,7 @@
 #include "cupti_worker.h"
 #include "engine_host.h"
 #include "nvtx.h"
+#include "nvtx_sources.h"
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -186,6 +187,12 @@ EXPORT int InitializeInjectionNvtx2(const void *(*export_table)(uint32_t))
     engine_host_stay();
     nvtx_take(callbacks, asking);
     return 1;
+}
+
+/* The same where payloads have schemas, of which XLA's have source locations. */
+EXPORT int InitializeInjectionNvtxExtension(NvtxExtension *extension)
+{
+    return engine_host() != NULL && nvtx_sources_take(extension);
 }
 
 /* The engine calls this when it finds an active driver that has not called us. */

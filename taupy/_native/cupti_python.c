@@ -413,21 +413,32 @@ EXPORT void taupy_gpu_begin(void *asking)
     begin();
 }
 
-/* NVTX calls this at the program's first range; with either backend, the native collector handles
- * ranges. 0: not injected, ranges do nothing. */
-EXPORT int InitializeInjectionNvtx2(const void *(*export_table)(uint32_t))
+/* An entry point of the native collector, which handles ranges with either backend; NULL: there is
+ * none. */
+static void *native_entry(const char *entry)
 {
     Dl_info here;
     char path[PATH_MAX];
     static const char ours[] = "/cupti_python.";
     if (dladdr((void *)path_in_package, &here) == 0 || here.dli_fname == NULL)
-        return 0;
+        return NULL;
     const char *name = strstr(here.dli_fname, ours);
     if (name == NULL || snprintf(path, sizeof path, "%.*s/cupti.%s", (int)(name - here.dli_fname),
                                  here.dli_fname, name + sizeof ours - 1) >= (int)sizeof path)
-        return 0;
+        return NULL;
     void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    int (*ranges)(const void *(*)(uint32_t)) =
-        library != NULL ? dlsym(library, "InitializeInjectionNvtx2") : NULL;
+    return library != NULL ? dlsym(library, entry) : NULL;
+}
+
+/* NVTX calls this at the program's first range. 0: not injected, ranges do nothing. */
+EXPORT int InitializeInjectionNvtx2(const void *(*export_table)(uint32_t))
+{
+    int (*ranges)(const void *(*)(uint32_t)) = native_entry("InitializeInjectionNvtx2");
     return ranges != NULL ? ranges(export_table) : 0;
+}
+
+EXPORT int InitializeInjectionNvtxExtension(void *extension)
+{
+    int (*take)(void *) = native_entry("InitializeInjectionNvtxExtension");
+    return take != NULL ? take(extension) : 0;
 }

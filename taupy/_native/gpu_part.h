@@ -28,6 +28,7 @@ enum GpuBlockKind {
     GPU_RANGE = 25,    /* GpuText: id = parent << 32 | number; see native_ranges.h */
     GPU_MODULE = 26,   /* GpuModule */
     GPU_RANGE_PLACE = 27, /* GpuText: id = number of an outermost range; its node, in hexadecimal */
+    GPU_RANGE_SOURCE = 28, /* GpuText: id = number of a range; its source locations */
 };
 
 typedef struct GpuText {

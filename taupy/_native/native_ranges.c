@@ -6,12 +6,14 @@
 
 #define SLOTS 8192 /* a power of two, twice the number of ranges */
 #define NAME_BYTES 1023
+#define SOURCE_BYTES 4095
 #define EXECUTION "program_id=" /* in the name of a range of XLA's: it runs a program */
 
 typedef struct Range {
     struct Range *parent; /* NULL: outermost */
     uint64_t hash;
     uint64_t node; /* in which the outermost one was pushed; 0: none */
+    const char *source; /* NULL: unknown */
     uint32_t number;
     uint32_t is_execution; /* it, or one around it */
     char name[];
@@ -37,7 +39,8 @@ static int is(const Range *range, const Range *parent, uint64_t node, uint64_t h
            strncmp(range->name, name, size) == 0 && range->name[size] == 0;
 }
 
-static Range *range_new(Range *parent, uint64_t node, uint64_t hash, const char *name, size_t size)
+static Range *range_new(Range *parent, uint64_t node, uint64_t hash, const char *name, size_t size,
+                        const char *source)
 {
     uint32_t number = __atomic_load_n(&count, __ATOMIC_RELAXED);
     if (number >= NATIVE_RANGES_AT_MOST ||
@@ -46,7 +49,7 @@ static Range *range_new(Range *parent, uint64_t node, uint64_t hash, const char 
     Range *range = malloc(sizeof *range + size + 1);
     if (range == NULL)
         return NULL;
-    *range = (Range){parent, hash, node, number, 0};
+    *range = (Range){parent, hash, node, source, number, 0};
     memcpy(range->name, name, size);
     range->name[size] = 0;
     range->is_execution = (parent != NULL && parent->is_execution) ||
@@ -55,14 +58,15 @@ static Range *range_new(Range *parent, uint64_t node, uint64_t hash, const char 
 }
 
 /* The range of this name within another; NULL if there is no room for it. */
-static Range *range_in(Range *parent, uint64_t node, const char *name)
+static Range *range_in(Range *parent, uint64_t node, const char *name, const char *source)
 {
     size_t size = strnlen(name, NAME_BYTES);
     uint64_t hash = hash_of(parent, node, name, size);
     Range *made = NULL;
     for (uint64_t i = hash % SLOTS;; i = (i + 1) % SLOTS) {
         Range *range = __atomic_load_n(&slots[i], __ATOMIC_ACQUIRE);
-        if (range == NULL && made == NULL && (made = range_new(parent, node, hash, name, size)) == NULL)
+        if (range == NULL && made == NULL &&
+            (made = range_new(parent, node, hash, name, size, source)) == NULL)
             return NULL;
         if (range == NULL && __atomic_compare_exchange_n(&slots[i], &range, made, 0,
                                                          __ATOMIC_RELEASE, __ATOMIC_ACQUIRE)) {
@@ -76,9 +80,9 @@ static Range *range_in(Range *parent, uint64_t node, const char *name)
     }
 }
 
-int native_range_push(const char *name, uint64_t node)
+int native_range_push(const char *name, uint64_t node, const char *source)
 {
-    Range *range = range_in(innermost, innermost != NULL ? innermost->node : node, name);
+    Range *range = range_in(innermost, innermost != NULL ? innermost->node : node, name, source);
     if (range == NULL)
         return -1;
     innermost = range;
@@ -115,8 +119,11 @@ void native_ranges_write(PartHeader *part)
         uint64_t parent = range->parent != NULL ? range->parent->number : 0;
         char node[24];
         snprintf(node, sizeof node, "%llx", (unsigned long long)range->node);
-        if (parent != 0 || range->node == 0 ||
-            gpu_part_text(part, GPU_RANGE_PLACE, number, node) != NULL)
+        char source[SOURCE_BYTES + 1];
+        snprintf(source, sizeof source, "%s", range->source != NULL ? range->source : "");
+        if ((parent != 0 || range->node == 0 ||
+             gpu_part_text(part, GPU_RANGE_PLACE, number, node) != NULL) &&
+            (source[0] == 0 || gpu_part_text(part, GPU_RANGE_SOURCE, number, source) != NULL))
             written[number] =
                 gpu_part_text(part, GPU_RANGE, parent << 32 | number, range->name) != NULL;
     }

@@ -11,8 +11,9 @@
 #define NATIVE_RANGES_AT_MOST 4095
 
 /* The calling thread is in this range until `native_range_pop`. `node`: its call path; 0: none.
+ * `source`: its source locations, a string that stays; NULL: none are known.
  * Nonzero: too many distinct ranges, so it remains in the outer one. */
-int native_range_push(const char *name, uint64_t node);
+int native_range_push(const char *name, uint64_t node, const char *source);
 void native_range_pop(void);
 
 /* The calling thread's innermost range: 1 to NATIVE_RANGES_AT_MOST; 0: none. `place`: the thread's
@@ -20,7 +21,8 @@ void native_range_pop(void);
  * none; nor, where another thread lends its place, one that is not of an execution of XLA's. */
 uint32_t native_range(const GpuPlace *place);
 
-/* Write new ranges into the part, as GPU_RANGE and GPU_RANGE_PLACE blocks. One thread at a time. */
+/* Write new ranges into the part, as GPU_RANGE blocks, and blocks with its place
+ * and source. One thread at a time. */
 void native_ranges_write(PartHeader *part);
 
 #endif

@@ -1,5 +1,6 @@
 #include "nvtx.h"
 #include "native_ranges.h"
+#include "nvtx_sources.h"
 #include <stdlib.h>
 #include <string.h>
 #include <wchar.h>
@@ -37,7 +38,8 @@ static uint64_t nvtx_node(void)
     return place.launch == place.host ? place.host : 0;
 }
 
-static int nvtx_push(const char *name)
+/* `source`: where it comes from in the program, as NVTX's user spells it; may be NULL. */
+static int nvtx_push_from(const char *name, const char *source)
 {
     NvtxStack *stack = &nvtx_stack;
     uint64_t depth = stack->depth++, bit = 1ull << depth % 64;
@@ -46,11 +48,13 @@ static int nvtx_push(const char *name)
         stack->is_native[depth / 64] &= ~bit;
         if (nvtx_host()->range_push != NULL && nvtx_host()->range_push(name ? name : "") == 0)
             stack->is_phase[depth / 64] |= bit;
-        else if (native_range_push(name ? name : "", nvtx_node()) == 0)
+        else if (native_range_push(name ? name : "", nvtx_node(), source) == 0)
             stack->is_native[depth / 64] |= bit;
     }
     return (int)depth;
 }
+
+static int nvtx_push(const char *name) { return nvtx_push_from(name, NULL); }
 
 static int nvtx_pop(void)
 {
@@ -103,7 +107,12 @@ static int nvtx_push_wide(const wchar_t *name)
 static int nvtx_push_attributes(const NvtxAttributes *attributes)
 {
     char text[NVTX_TEXT];
-    return nvtx_push(nvtx_message(attributes, text));
+    const char *source = NULL;
+    if (attributes != NULL && attributes->payload_type == NVTX_PAYLOAD_EXTENDED &&
+        attributes->reserved > 0)
+        source = nvtx_source((const NvtxPayload *)(uintptr_t)attributes->payload,
+                             (size_t)attributes->reserved);
+    return nvtx_push_from(nvtx_message(attributes, text), source);
 }
 
 static int nvtx_domain_push(void *domain, const NvtxAttributes *attributes)

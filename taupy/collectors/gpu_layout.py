@@ -19,7 +19,7 @@ IN_GRAPH, FOLDED = 1, 2
 STARTING, RUNNING, FAILED, ENDED = 0, 1, 2, 3
 
 COUNTERS, NAME, WORK, CALLS, CALL_NAME, THREADS, DEVICE, NOTE, LIVE, RANGE, MODULE = range(16, 27)
-RANGE_PLACE = 27
+RANGE_PLACE, RANGE_SOURCE = 27, 28
 WORK_ITEM = struct.Struct("<Q 6I 6i 6I 6Q d QQ II QQ d Q".replace(" ", ""))
 CALL = struct.Struct("<QQQQ")
 THREAD = struct.Struct("<Q24s")
@@ -48,6 +48,7 @@ LAYOUT = Layout(
         NOTE: 16,
         RANGE: 16,
         RANGE_PLACE: 16,
+        RANGE_SOURCE: 16,
         MODULE: MODULE_ITEM.size,
     },
 )

@@ -37,6 +37,7 @@ class GpuPart:
         ranges: number -> (number of the outer range or 0, name) of NVTX ranges pushed without
             the interpreter; work launched in one has `Work.node` = number << 6.
         range_places: number of an outermost range -> the call path in which it was pushed.
+        range_sources: number of a range -> its source locations, as whoever pushed it spells them.
         call_names: (domain, callback id) -> CUPTI's name, `cudaLaunchKernel_v7000`.
         counters: see `GpuCounters` in gpu_part.h.
         notes: facts, and what went wrong (`error.step`, `error.code`, `error.text`).
@@ -55,6 +56,7 @@ class GpuPart:
     threads: dict[int, tuple[int, str]] = field(default_factory=dict)
     ranges: dict[int, tuple[int, str]] = field(default_factory=dict)
     range_places: dict[int, int] = field(default_factory=dict)
+    range_sources: dict[int, str] = field(default_factory=dict)
     devices: dict[int, DeviceFacts] = field(default_factory=dict)
     live: list[Live] = field(default_factory=list)
     modules: list[LoadedModule] = field(default_factory=list)
@@ -119,6 +121,7 @@ def _take(part: GpuPart, kind: int, file: Container, start: int, end: int) -> No
                 )
     elif kind in (
         *(gpu_layout.NAME, gpu_layout.CALL_NAME, gpu_layout.RANGE, gpu_layout.RANGE_PLACE),
+        gpu_layout.RANGE_SOURCE,
     ):
         number, size = struct.unpack_from("<QQ", data, start)
         (text,) = file.texts(start + 16, end, size)
@@ -128,6 +131,8 @@ def _take(part: GpuPart, kind: int, file: Container, start: int, end: int) -> No
             part.ranges[number & 0xFFFFFFFF] = number >> 32, text
         elif kind == gpu_layout.RANGE_PLACE:
             part.range_places[number] = int(text, 16)
+        elif kind == gpu_layout.RANGE_SOURCE:
+            part.range_sources[number] = text
         else:
             part.call_names[number >> 12, number & 0xFFF] = text
     elif kind == gpu_layout.THREADS:

@@ -21,6 +21,7 @@ from taupy.collectors.gpu_layout import Live, Work
 from taupy.model.gpu import ActivityKind, Device, Fact, Module
 from taupy.model.host_calls import HostCalls
 from taupy.model.kernel_names import kernel_timer
+from taupy.model.names import in_packages
 from taupy.model.profile import (
     ROOT_TIMER,
     CallTree,
@@ -294,7 +295,10 @@ def _range_tree(taken: _Node) -> CallTree:
                 row = owner.tree.parent[row]
             for timer in reversed(chain):
                 above = row_of(above, timer)
-        taken.ranges[number] = row_of(above, taken.timer(_range_timer(name)))
+        pushed = _range_timer(name)
+        if source := taken.part.range_sources.get(number):
+            pushed = _located(pushed, source, taken.profile)
+        taken.ranges[number] = row_of(above, taken.timer(pushed))
     return tree
 
 
@@ -310,6 +314,23 @@ def _range_timer(name: str) -> Timer:
         name = f"{kind}:#{','.join(pairs)}#"
     is_operator = mark and kind == "Thunk"
     return Timer(name, groups=("OPERATOR" if is_operator else "PHASE", "NVTX"))
+
+
+_FRAME = re.compile(r"(?P<depth>-+) (?P<file>.+?):(?P<line>[1-9]\d{0,8})(?=[:\[ ]|\Z)")
+"""A frame of XLA's source locations: `-- /train.py:12:3[loss] add`; more deeply, what it called."""
+
+
+def _located(timer: Timer, source: str, profile: Profile) -> Timer:
+    """With the innermost frame of the first of its source locations, if one is understood."""
+    frames = [match for text in source.splitlines() if (match := _FRAME.match(text))]
+    if not frames:
+        return timer
+    depths = [len(frame["depth"]) for frame in frames]
+    turn = next((at for at in range(1, len(depths)) if depths[at] <= depths[at - 1]), len(depths))
+    path = frames[turn - 1]["file"].replace("&lt;", "<").replace("&gt;", ">")
+    shown = next((known.file for known in profile.timers if known.path == path), None)
+    file = shown or in_packages(path) or path
+    return timer._replace(file=file, line=int(frames[turn - 1]["line"]), path=path)
 
 
 _KINDS: dict[int, ActivityKind] = {

@@ -6,7 +6,9 @@ launching threads, records in buffers, the flush at the end, and everything that
 
 from __future__ import annotations
 
+import csv
 import hashlib
+import io
 import json
 import os
 import signal
@@ -18,6 +20,7 @@ from pathlib import Path
 
 import pytest
 
+from taupy.commands import main
 from taupy.model.gpu import NO_OWNER
 from taupy.model.gpu_time import stored
 from taupy.model.invariants import check
@@ -25,6 +28,7 @@ from taupy.model.profile import Profile, ThreadProfile
 from taupy.profiledb import gpu_query
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.reader import read_profile
+from taupy.profiledb.writer import add_profile
 from taupy.record import gpu_verdict
 from tests import in_process
 from tests.fake_gpu import PRELUDE
@@ -373,6 +377,55 @@ def test_ranges_that_xla_pushes_stand_below_the_routine_that_runs_them(gpu):
         assert found[f"{path} / after"] == calls / 2
     assert found["<module> / launch / alone"] == 1
     assert sum(found.values()) == 8 + 4 + 1
+
+
+LOCATIONS = """
+- /opt/jax/examples/mnist_vae.py:127[run_epoch]
+-- /usr/lib/python3/site-packages/flax/linear.py:41:9[__call__] dot_general
+-- /opt/jax/examples/mnist_vae.py:126[&lt;lambda&gt;] add
+"""
+
+
+@pytest.mark.slow
+def test_an_operation_of_xla_has_the_line_inside_the_jitted_function(gpu, tmp_path, capsys):
+    """In a payload of NVTX's extension; one that is cut short, unknown or empty has none."""
+    profile = gpu.run(
+        "init()\n"
+        "nvtx = ctypes.CDLL('libfakenvtx.so')\n"
+        "nvtx.xla_sources.argtypes = ctypes.c_char_p, ctypes.c_size_t, ctypes.c_int\n"
+        "def pool(module, source, size=24, other=0):\n"
+        "    assert nvtx.xla_sources(source.encode(), size, other)\n"
+        "    cuda.fake_launch_in_pool(text('fusion_1'), text('pool'), text(module), 2)\n"
+        f"pool('XlaModule:#hlo_module=whole#', {LOCATIONS!r})\n"
+        "pool('XlaModule:#hlo_module=plain#', '\\n- step.py:7 mul\\n')\n"
+        f"pool('XlaModule:#hlo_module=cut#', {LOCATIONS!r}, 15)\n"
+        f"pool('XlaModule:#hlo_module=none#', {LOCATIONS!r}, 0)\n"
+        f"pool('XlaModule:#hlo_module=other#', {LOCATIONS!r}, 24, 1)\n"
+        "pool('XlaModule:#hlo_module=empty#', '')\n"
+        "pool('XlaModule:#hlo_module=odd#', '[error]')\n"
+        "pool('XlaModule:#hlo_module=long#', '\\n- ' + 9000 * 'x' + ':1 mul\\n')\n"
+    )
+    found = work(profile)
+    thunk = "Thunk:#name=fusion#"
+    for module in ("whole", "plain", "cut", "none", "other", "empty", "odd", "long"):
+        assert found[f"XlaModule:#hlo_module={module}# / {thunk} / fusion_1"] == 2
+    places = {
+        (timer.file, timer.line, timer.path) for timer in profile.timers if timer.name == thunk
+    }
+    flax = "/usr/lib/python3/site-packages/flax/linear.py"
+    assert places == {("flax/linear.py", 41, flax), ("step.py", 7, "step.py"), (None, None, None)}
+    path = str(tmp_path / "taupy.db")
+    with ProfileDB.open(path, create=True) as db:
+        add_profile(db, profile)
+    for command in (["kernels", "--by", "routine"], ["kernel", "fusion_1"]):
+        assert main([*command, "--db", path]) == 0
+        assert f"{thunk} [{{flax/linear.py}}{{41}}]" in capsys.readouterr().out
+    assert main(["kernels", "--by", "operator", "--csv", "--db", path]) == 0
+    (row,) = (row for row in csv.DictReader(io.StringIO(capsys.readouterr().out))
+              if row["operator"] == thunk)  # fmt: skip
+    assert int(row["launches"]) == 16, "one operator, wherever its lines have moved"
+    assert main(["report", "--db", path]) == 0
+    assert thunk not in capsys.readouterr().out, "it is no routine of the program"
 
 
 COMPILER = """
