@@ -246,11 +246,13 @@ class Engine:
         """Stop, and store the run if this is the process that was launched."""
         signals = _sigmask(_BLOCK, _SIGNALS)
         try:
-            self.stop()
             argv, environment = self.storer
-            if self.root_pid == _getpid() and argv and rights.now() == self.rights:
-                self.root_pid = 0
+            stores = self.root_pid == _getpid() and argv and rights.now() == self.rights
+            if stores:  # before the part is written: a daemon thread blocks no signals
                 engine_part.ignore_signals()
+            self.stop()
+            if stores:
+                self.root_pid = 0
                 engine_part.store(argv, environment, self.stderr)
         except Exception:
             return  # the ending cannot be noted, but the part exists
