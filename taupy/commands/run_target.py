@@ -206,6 +206,8 @@ def _is_module(name: str) -> bool:
 
 def _missing(name: str) -> NoReturn:
     """Say that a script is not there, and which has nearly its name."""
+    if os.path.islink(name):
+        raise UsageError(f"{name} is a link to {os.readlink(name)}, and that is not there")
     folder, last = os.path.split(name)
     try:
         scripts = [script for script in os.listdir(folder or ".") if script.endswith(".py")]

@@ -126,6 +126,11 @@ def test_what_is_not_there_is_said_in_one_line(words, said):
     assert said in message and "\n" not in message
 
 
+def test_a_link_to_nothing_is_named(folder):
+    (folder / "link.py").symlink_to("nowhere.py")
+    assert refused("link.py") == "link.py is a link to nowhere.py, and that is not there"
+
+
 def test_files_that_are_no_programs_are_refused(folder):
     (folder / "job.sh").write_text("python train.py\n")
     (folder / "job").write_text("#!/usr/bin/env bash\npython train.py\n")

@@ -35,7 +35,6 @@ CASES = [
     Case("name_like_an_option", WHO, target="./-c"),
     Case("symlink", WHO, target="link.py", files={"real/prog.py": WHO, "real/near.py": "", "link.py": "->real/prog.py"}),
     Case("symlinked_folder", WHO, target="link/prog.py", files={"real/prog.py": WHO, "link": "->real"}),
-    Case("dangling_link", target="link.py", files={"link.py": "->nowhere"}, status=2, says="can't open", **_NOTHING),
     Case("bom", files={"prog.py": b"\xef\xbb\xbf" + WHO.encode()}),
     Case("latin_1", files={"prog.py": b"# coding: latin-1\n" + WORK.encode() + b"print(ascii('\xe9'))\n"}, says="\\xe9"),
     Case("latin_1_undeclared", files={"prog.py": b"print('\xe9')\n"}, status=1, says="SyntaxError", **_NOTHING),
