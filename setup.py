@@ -105,7 +105,7 @@ ENGINE = [
     *("children", "children_of", "codes", "collectives", "confined", "confined_calls"),
     *("counters", "counters_python", "engine", "evaluation"),
     *("environment", "events", "exit", "exit_row", "flat", "fork", "frames", "gpu", "greenlets"),
-    *("guard", "hooks_311", "hooks_312", "imports", "interpreter", "known", "known_work"),
+    *("growth", "guard", "hooks_311", "hooks_312", "imports", "interpreter", "known", "known_work"),
     *("layer_facts", "layer_names", "layers", "library", "line_events", "listeners", "logged"),
     *("mapped", "memory"),
     *(path.stem for path in sorted(Path("taupy/_native").glob("metric_*.c"))),

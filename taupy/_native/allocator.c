@@ -186,10 +186,12 @@ static void take_note(Thread *thread, Node *node, long device, const AllocatorRe
         compare(thread, NULL, device, read);
 }
 
+static WindowWatch watch;
+
 static void look(Thread *thread, Node *node, uint64_t now)
 {
     AllocatorRecord read;
-    if (!holds_gil() || (!is_main(thread) && now < window_watch.next_ticks + sample_ticks))
+    if (!holds_gil() || (!is_main(thread) && now < watch.next_ticks + sample_ticks))
         return; /* autograd's nodes and CUDA calls start without the GIL */
     int is_used = uses_cuda();
     long device = is_used ? device_read_aside(&read) : -1;
@@ -200,7 +202,7 @@ static void look(Thread *thread, Node *node, uint64_t now)
     uint64_t rest = (cost < cost_ticks ? cost : cost_ticks) * TIMES_OF_COST;
     cost_ticks = cost;
     uint64_t apart = sample_ticks / READINGS_PER_SAMPLE;
-    window_watch.next_ticks = after + (rest > apart ? rest : apart);
+    watch.next_ticks = after + (rest > apart ? rest : apart);
     if (!is_used)
         unused_ticks = after;
 }
@@ -209,8 +211,9 @@ void allocator_start(void)
 {
     memset(devices, 0, sizeof devices);
     unused_ticks = cost_ticks = 0;
-    window_watch.look = look;
-    window_watch.next_ticks = sample_ticks ? 0 : UINT64_MAX;
+    watch.look = look;
+    watch.next_ticks = sample_ticks ? 0 : UINT64_MAX;
+    window_watch_add(&watch);
 }
 
 static void on_fork(const Thread *thread)

@@ -17,6 +17,7 @@
 #include "flat.h"
 #include "fork.h"
 #include "gpu.h"
+#include "growth.h"
 #include "greenlets.h"
 #include "guard.h"
 #include "hooks.h"
@@ -155,6 +156,7 @@ static void start_timing(const Options *options)
     long_call_ticks = counter_event_count ? (uint64_t)per_ms : UINT64_MAX;
     memory_start();
     allocator_start();
+    growth_start();
 }
 
 static void start_routines(const Options *options)

@@ -30,7 +30,7 @@ static const char DOUBT[] = "Resident Memory Growth in Doubt";
 static const char BETWEEN[] = "Resident Memory Growth between Looks";
 static const char RELEASED[] = "Resident Memory Given Back";
 
-WindowWatch window_watch = {.next_ticks = UINT64_MAX};
+static WindowWatch *window_watches;
 uint64_t sample_ticks;
 static uint64_t resident_before, looked_ticks, began_ticks, fine_ticks;
 static int look_again; /* large growth may be released again at once, without a page fault */
@@ -48,6 +48,15 @@ static struct {
         uint64_t faults; /* in fine windows */
     } of[TURNS];
 } turns;
+
+void window_watch_add(WindowWatch *watch)
+{
+    WindowWatch **at = &window_watches;
+    for (; *at != NULL; at = &(*at)->next)
+        if (*at == watch)
+            return;
+    *at = watch;
+}
 
 void memory_start(void)
 {
@@ -355,8 +364,9 @@ void memory_due(Thread *thread, Node *node, uint64_t now)
         return;
     }
     int has_looked = !process_made_part() || look_if_due(thread, node, now);
-    if (now >= window_watch.next_ticks)
-        window_watch.look(thread, node, clock_ticks());
+    for (const WindowWatch *watch = window_watches; watch != NULL; watch = watch->next)
+        if (now >= watch->next_ticks)
+            watch->look(thread, node, clock_ticks());
     next_window(thread, now, has_looked);
 }
 

@@ -17,13 +17,15 @@
 extern uint64_t sample_ticks; /* look at least this often, even without page faults; 0: never */
 extern Listener memory_listener;
 
-/* Another observer of window ends, and the earliest time of its next call; UINT64_MAX: never. */
+/* A further observer of window ends, and the earliest time of its next call; UINT64_MAX: never. */
 typedef struct WindowWatch {
     uint64_t next_ticks;
     void (*look)(Thread *thread, Node *node, uint64_t now); /* called like memory_due */
+    struct WindowWatch *next;
 } WindowWatch;
 
-extern WindowWatch window_watch;
+/* Idempotent. */
+void window_watch_add(WindowWatch *watch);
 
 void memory_start(void);
 /* A window of the thread has ended; `node` was its innermost routine until now. Needs the GIL. */

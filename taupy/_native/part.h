@@ -55,6 +55,7 @@ enum BlockKind {
     BLOCK_LINES_APART = 20,     /* LineApart[] of one thread */
     BLOCK_SUSPENSIONS = 21,     /* SuspensionRecord[] of one thread */
     BLOCK_THREAD_ROW = 22,      /* ThreadRow: of how many threads this one has the sums */
+    BLOCK_GROWTH = 23,          /* GrowthRecord of one thread */
     BLOCK_PART = 32,    /* FoldedName and a part; only in the file of folded parts */
 };
 

@@ -1,6 +1,7 @@
 /* See thread_rows.h. */
 #include "thread_rows.h"
 #include "events.h"
+#include "growth.h"
 #include "metrics.h"
 
 uint64_t threads_apart = UINT64_MAX;
@@ -234,6 +235,7 @@ static void thread_add(Beginner *beginner, Thread *thread)
     Block *block = (Block *)thread - 1;
     __atomic_store_n(&block->kind, BLOCK_REST, __ATOMIC_RELEASE);
     nodes_visit(thread, sums, node_drop);
+    growth_forget(thread);
     nodes_free(thread);
     thread->cpu_ns = thread->cpu_start_ns = 0;
     thread->next_ended = unused;

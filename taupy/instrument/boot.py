@@ -184,10 +184,9 @@ def _start_engine(settings: "dict[str, Any]", folder: bytes) -> None:
     options["quiet"] = int(settings["quiet"])
     if not options.pop("imports", False):
         options["library_folders"] = [f"{name}/" for name in settings["library_folders"]]
-    if options.get("line_routines") or options.get("lines_of_all") or options.get("spans"):
-        options["own_libraries"] = [f"{name}/" for name in settings["library_folders"]]
-        texts = {"-c": ["<string>"], "-": ["<stdin>"]}
-        options["own_texts"] = texts.get(settings["arguments"][0], [])
+    options["own_libraries"] = [f"{name}/" for name in settings["library_folders"]]
+    texts = {"-c": ["<string>"], "-": ["<stdin>"]}
+    options["own_texts"] = texts.get(settings["arguments"][0], [])
     if settings["engine"] == "native":
         from taupy._native import engine as native
 

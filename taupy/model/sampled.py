@@ -72,5 +72,24 @@ def suspended_line(event: str) -> int | None:
     return int(number) if number != event and number.isascii() and number.isdigit() else None
 
 
-STATES = ("Seen on CPU", "Seen Runnable", "Seen Sleeping", "Seen in Disk Wait")
+FROM_CALL = "Time per Call from "
+
+
+def time_from_call(number: int) -> str:
+    """The event for the time of calls, from this one on, until twice as many or more were made. It
+    names a power of two, so that there are few names."""
+    return f"{FROM_CALL}{1 << (number.bit_length() - 1)}"
+
+
+FROM_CALLS = tuple(time_from_call(1 << power) for power in range(63))
+
+
+def first_call(event: str) -> int | None:
+    """The power of two in the name of such an event; None of any other one."""
+    number = event.removeprefix(FROM_CALL)
+    return int(number) if number != event and number.isascii() and number.isdigit() else None
+
+
+SLEEPING = "Seen Sleeping"
+STATES = ("Seen on CPU", "Seen Runnable", SLEEPING, "Seen in Disk Wait")
 """In the order of `taupy.state.looks.STATES`; their total is the time that samples represent."""

@@ -285,6 +285,10 @@ def _threads(
 
             waits = suspension_events(thread, lambda routine: timers.is_own(timer_of[routine]))
             events += [_user_event(waited, row_of) for waited in waits]
+        if thread.growth and thread.several is None:
+            from taupy.record.growth import growth_events
+
+            events += [_user_event(noted, row_of) for noted in growth_events(thread)]
         where = _where(settings, part, node, number, thread)
         if thread.several is not None:
             events.append(thread.several.cpu.event("Thread CPU Time", "ns"))

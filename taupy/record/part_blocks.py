@@ -21,9 +21,10 @@ _ROUTINE = struct.Struct("<QIIqQQQQ")
 NODES, THREAD, ROUTINE, METADATA, EVENT, SAMPLES, STEPS, STEP_VALUE = range(1, 9)
 COMMUNICATORS, OPERATIONS, COLLECTIVES, COLLECTIVE_SUMS, LAYERS, SPANS, STRETCHES = range(10, 17)
 LINES, LINE_NODES, LINES_APART, SUSPENSIONS = range(18, 22)
-THREAD_ROW = 22
+THREAD_ROW, GROWTH = 22, 23
 KIND_NAMES = ("python", "c", "timer")
 SUSPENSION_BYTES = 64
+GROWTH_BYTES = 512
 OPERATION_BYTES = 64
 """Size of the name of a collective operation."""
 LAYOUT = Layout(
@@ -37,7 +38,7 @@ LAYOUT = Layout(
         **{COMMUNICATORS: 256, OPERATIONS: OPERATION_BYTES, COLLECTIVES: 64},
         **{COLLECTIVE_SUMS: 64, STRETCHES: 192},
         **{LINES: 24, LINE_NODES: 64, LINES_APART: 32, SUSPENSIONS: SUSPENSION_BYTES},
-        **{THREAD_ROW: 80},
+        **{THREAD_ROW: 80, GROWTH: GROWTH_BYTES},
     },
 )
 
@@ -71,6 +72,7 @@ class Blocks:
     spans: dict[int, list[Block]] = field(default_factory=lambda: defaultdict(list))
     lines: dict[int, dict[int, list[Block]]] = field(default_factory=dict)  # thread -> by kind
     suspensions: dict[int, list[Block]] = field(default_factory=lambda: defaultdict(list))
+    growth: dict[int, list[int]] = field(default_factory=lambda: defaultdict(list))
     layers: list[int] = field(default_factory=list)
     step_values: dict[int, str] = field(default_factory=dict)  # place -> name
     collectives: dict[int, list[Block]] = field(default_factory=lambda: defaultdict(list))
@@ -108,6 +110,8 @@ class Blocks:
                 self.lines.setdefault(thread, {}).setdefault(kind, []).append(block)
             elif kind == SUSPENSIONS:
                 self.suspensions[thread].append(block)
+            elif kind == GROWTH:
+                self.growth[thread].append(start)
             elif kind == LAYERS:
                 self.layers.append(start)
             elif kind == STEP_VALUE:

@@ -73,6 +73,18 @@ class Suspension(NamedTuple):
     ns: int
 
 
+class Growth(NamedTuple):
+    """How the calls of one call path went on.
+
+    Attributes:
+        row: the call path.
+        notes: numbers of finished calls, each at least twice the one before, and their time [ns].
+    """
+
+    row: int
+    notes: tuple[tuple[int, int], ...]
+
+
 class ThreadSums(NamedTuple):
     """Several threads that have ended and were added up, as `_native/thread_rows.h` describes.
 
@@ -139,6 +151,7 @@ class PartThread:
     steps: list[PartSteps] = field(default_factory=list)
     spans: PartSpans | None = None
     suspensions: list[Suspension] = field(default_factory=list)
+    growth: list[Growth] = field(default_factory=list)
     lines: list[ExactLine] = field(default_factory=list)
     open_lines: list[tuple[int, bool, bool]] = field(default_factory=list)
     """Positions in `lines` of those that the open rows were in; whether the time that passes is the

@@ -135,6 +135,10 @@ class SmallPart(NativePart):
             from taupy.record.suspensions import suspensions
 
             thread.suspensions = suspensions(self, row_at, waits, end)
+        if notes := self.blocks.growth.get(block.thread):
+            from taupy.record.growth import growth
+
+            thread.growth = growth(self, row_at, notes)
         return thread
 
     def _numbers(self, keys: list[int]) -> array[int]:

@@ -109,6 +109,10 @@ class WidePart(NativePart):
             from taupy.record.suspensions import suspensions
 
             thread.suspensions = suspensions(self, partial(self.row_at, rows), waits, until)
+        if notes := blocks.growth.get(block.thread):
+            from taupy.record.growth import growth
+
+            thread.growth = growth(self, partial(self.row_at, rows), notes)
         if of_thread := blocks.lines.get(block.thread):
             from taupy.record.exact_lines import add_exact_lines
 

@@ -41,10 +41,12 @@ from taupy.analysis.findings import (
     whole_searches,
     without_flop,
 )
+from taupy.analysis.findings.growing_history import UNEXPLAINED
 from taupy.analysis.findings.health import partial
 from taupy.analysis.findings.limits import least
 from taupy.analysis.findings.trial import Trial
 from taupy.model.finding import Abstention, Finding
+from taupy.model.question import Label
 
 
 class Rule(Protocol):
@@ -92,6 +94,12 @@ RULES: tuple[Rule, ...] = (
 )
 
 
+def _routine(finding: Finding) -> Label:
+    """The routine that it is about; None if it is about several."""
+    conditions = (part for evidence in finding.evidence for part in evidence.question.where)
+    return next((part.labels[0] for part in conditions if part.dimension == "timer"), None)
+
+
 class Judgement(NamedTuple):
     """All results of the rules for a trial; findings by time saved, then bytes, largest first."""
 
@@ -115,6 +123,12 @@ def judged(trial: Trial) -> Judgement:
             if result.saved_bytes or result.saved_ns >= least(trial):
                 sentence = result.sentence.replace(".<locals>", "")  # as names stand elsewhere
                 findings.append(replace(result, sentence=sentence))
+    explained = {_routine(result) for result in findings if result.kind != UNEXPLAINED}
+    findings = [
+        result
+        for result in findings
+        if result.kind != UNEXPLAINED or _routine(result) not in explained
+    ]
     findings.sort(
         key=lambda result: (-result.saved_ns, -result.saved_bytes, result.kind, result.sentence)
     )

@@ -11,9 +11,13 @@ from taupy.analysis.findings.source import Function
 from taupy.analysis.findings.trial import Trial
 from taupy.model.finding import Finding
 from taupy.model.rows import TimerRow
+from taupy.model.sampled import SLEEPING
 from taupy.units import count, duration, percent
 
 KIND = "growing history"
+UNEXPLAINED = f"{KIND}: by the clock"
+"""Only if no other finding is about the routine."""
+
 NEEDS = ("host",)
 
 LEAST = 0.1
@@ -44,12 +48,65 @@ _RUNNING = frozenset({"sum", "min", "max", "mean", "fmean", "any", "all"})
 """Those whose result can be kept up to date with each element."""
 
 
+_PART = 0.8
+"""A routine that grows because it calls another one, which has this share of its time, is not
+named."""
+
+_ASLEEP = 0.2
+"""Maximum share of the time that it sleeps: what it waits for may have become slower."""
+
+
 def find(trial: Trial) -> Iterator[Finding]:
     processed = dict(_processed(trial))
     yield from processed.values()
     for timer, finding in _copied(trial):
         if timer not in processed:
+            processed[timer] = finding
             yield finding
+    for timer in _growing(trial):
+        if timer not in processed:
+            yield _measured(trial, timer)
+
+
+def _growing(trial: Trial) -> list[TimerRow]:
+    """Routines whose calls take longer and longer, and that compute; not those that call them."""
+    calls = trial.calls
+    growing = {
+        timer: max(calls.of_timer(timer).items(), key=lambda pair: pair[1].ns)
+        for timer in calls.lasting(LEAST * trial.worked_ns)
+        if trial.is_own(timer) and (grown := trial.growth.get(timer)) and grown.grows
+        and calls.entries(timer) >= LEAST_CALLS
+    }  # fmt: skip
+    innermost = []
+    for timer, (thread, whole) in growing.items():
+        below = {calls.timer[row] for top in whole.rows for row in calls.below(top)}
+        states = [trial.states.get(thread, {}).get(within, {}) for within in below]
+        seen = sum(ns for of_timer in states for ns in of_timer.values())
+        asleep = sum(of_timer.get(SLEEPING, 0) for of_timer in states)
+        is_caller = any(
+            other in growing and growing[other][1].ns >= _PART * whole.ns
+            for other in below - {timer}
+        )
+        if not is_caller and asleep <= _ASLEEP * seen:
+            innermost.append(timer)
+    return innermost
+
+
+def _measured(trial: Trial, timer: TimerRow) -> Finding:
+    """What the clock shows, where nothing in the source says why."""
+    longest = max(trial.calls.of_timer(timer).values(), key=lambda sums: sums.ns)
+    return trial.finding(
+        UNEXPLAINED,
+        timer,
+        f"{hottest(trial, timer)} takes longer the more often it has been called: "
+        f"{duration(longest.ns)} in {count(longest.calls)} calls, "
+        f"{percent(100 * longest.ns / trial.wall_ns)} % of the run",
+        longest.ns,
+        "",
+        "later calls are given more to do",
+        "low",
+        values=("inclusive", "calls"),
+    )
 
 
 def _processed(trial: Trial) -> Iterator[tuple[TimerRow, Finding]]:
@@ -64,6 +121,9 @@ def _processed(trial: Trial) -> Iterator[tuple[TimerRow, Finding]]:
         function = source.function(trial, timer)
         kept = _kept(trial, timer, function) if function else None
         if function is None or kept is None:
+            continue
+        grown = trial.growth.get(timer)
+        if grown is not None and grown.stays:
             continue
         yield (
             timer,

@@ -8,6 +8,7 @@ from functools import cached_property
 from itertools import compress
 from typing import NamedTuple
 
+from taupy.analysis.findings.call_growth import CallGrowth, call_growth
 from taupy.analysis.findings.calls import TREE, Calls, Sum, around
 from taupy.analysis.kernel_advice import Advice
 from taupy.analysis.line_times import LineRow, estimates
@@ -20,7 +21,7 @@ from taupy.model.names import is_library
 from taupy.model.profile import Steps
 from taupy.model.question import EVENTS, Condition, Question, Value
 from taupy.model.rows import ThreadRow, TimerRow
-from taupy.model.sampled import STATES, suspended_line
+from taupy.model.sampled import FROM_CALLS, STATES, first_call, suspended_line
 from taupy.model.table import Table
 
 _ROWS_KEPT = 5
@@ -154,6 +155,33 @@ class Trial:
                 waits.setdefault(timer, {})[line] = Wait(int(number or 0), total or 0.0)
         return waits
 
+    @cached_property
+    def growth(self) -> dict[TimerRow, CallGrowth]:
+        """How the time per call of routines goes on, where that was noted: of each on the call path
+        with most of its time."""
+        by = ("thread", "callpath", "timer", "event")
+        values: tuple[Value, ...] = ("event.count", "event.total")
+        where = (Condition("event", FROM_CALLS),)
+        table = self.ask(Question((self.id,), (), by, where, values=values))
+        parts: dict[tuple[int, int], list[tuple[int, int, float]]] = {}
+        timers: dict[tuple[int, int], TimerRow] = {}
+        codes = (table.codes["thread"], table.codes["callpath"])
+        for *path, timer, event, number, total in zip(
+            *codes, *map(table.row_labels, by[2:]), *map(table.column, values), strict=True
+        ):
+            if timer is not None and (first := first_call(event.name)) is not None:
+                of_path = path[0], path[1]
+                timers[of_path] = timer
+                parts.setdefault(of_path, []).append((first, int(number or 0), total or 0.0))
+        growth: dict[TimerRow, CallGrowth] = {}
+        longest = sorted(parts, key=lambda path: -sum(ns for *_, ns in parts[path]))
+        for of_path in longest:
+            if timers[of_path] not in growth and (
+                found := call_growth((calls, ns) for _, calls, ns in sorted(parts[of_path]))
+            ):
+                growth[timers[of_path]] = found
+        return growth
+
     def seen_ns(self, thread: ThreadRow) -> dict[str, float]:
         """How long the watch saw a thread in each state; empty if it was not seen."""
         sums: dict[str, float] = {}
@@ -254,7 +282,11 @@ class Trial:
         confidence: Confidence = "medium",
         values: Sequence[Value] = ("exclusive", "calls"),
     ) -> Finding:
-        """A finding on one routine, or on all, with its times by thread."""
+        """A finding on one routine, or on all, with its times by thread; where its calls take
+        longer and longer, the sentence says so."""
+        grown = self.growth.get(timer) if timer else None
+        if grown is not None and grown.grows:
+            sentence += f"; {grown.clause}"
         where = (Condition("timer", (timer.timer,)), HOST) if timer else (HOST,)
         return Finding(
             kind, sentence, saved_ns=ns, wall_ns=self.wall_ns,

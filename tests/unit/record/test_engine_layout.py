@@ -19,7 +19,7 @@ from taupy.record.engine_layout import (
     STRETCH,
     THREAD,
 )
-from taupy.record.part_blocks import OPERATION_BYTES, SUSPENSION_BYTES
+from taupy.record.part_blocks import GROWTH_BYTES, OPERATION_BYTES, SUSPENSION_BYTES
 
 NATIVE = Path(__file__).parents[3] / "taupy" / "_native"
 
@@ -108,3 +108,23 @@ def test_suspensions_have_the_layout_of_suspensions_h(tmp_path):
     subprocess.run([compiler, "-o", tmp_path / "x", tmp_path / "x.o"], check=True)
     answer = subprocess.run([tmp_path / "x"], check=True, capture_output=True, text=True).stdout
     assert list(map(int, answer.split())) == [0, 8, 16, 32, 40, 48, SUSPENSION_BYTES]
+
+
+def test_notes_of_growth_have_the_layout_of_growth_h(tmp_path):
+    compiler = shutil.which("cc") or shutil.which("gcc")
+    if compiler is None:
+        pytest.skip("no C compiler here")
+    asked = [f"offsetof(GrowthRecord, {name})" for name in ("node", "count", "notes")]
+    asked += [f"offsetof(GrowthNote, {name})" for name in ("calls", "ticks")]
+    asked += ["sizeof(GrowthNote)", "sizeof(GrowthRecord)"]
+    program = '#include <stdio.h>\n#include "growth.h"\nint main(void) {\n'
+    program += "".join(f'printf("%zu ", (size_t)({one}));\n' for one in asked)
+    (tmp_path / "x.c").write_text(program + "return 0; }\n")
+    include = sysconfig.get_paths()["include"]
+    subprocess.run(
+        [compiler, "-c", f"-I{include}", f"-I{NATIVE}", "-o", tmp_path / "x.o", tmp_path / "x.c"],
+        check=True,
+    )
+    subprocess.run([compiler, "-o", tmp_path / "x", tmp_path / "x.o"], check=True)
+    answer = subprocess.run([tmp_path / "x"], check=True, capture_output=True, text=True).stdout
+    assert list(map(int, answer.split())) == [0, 8, 16, 0, 8, 16, GROWTH_BYTES]

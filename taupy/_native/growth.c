@@ -1,0 +1,114 @@
+/* See growth.h. Everything here runs under the GIL. */
+#include "growth.h"
+#include "gil.h"
+#include "routine.h"
+
+#define CALLS_AT_LEAST 16    /* fewer show nothing */
+#define RECORDS_AT_MOST 256
+#define LEVELS_AT_MOST 32    /* call paths looked at, the innermost ones */
+#define LOOKS_OF_A_RUN 500   /* a look is due when so small a part of the run has passed again, */
+#define LOOKS_A_SAMPLE 8     /* but not more often than so many times in a sampling interval */
+
+static Table records; /* by node, of the part `of_generation` */
+static uint64_t count, of_generation;
+static Block *spare; /* blocks of records that are free again, of the same part */
+static WindowWatch watch;
+
+static int is_of_node(const void *entry, const void *wanted)
+{
+    return ((const GrowthRecord *)entry)->node == wanted;
+}
+
+static GrowthRecord *find(const Node *node)
+{
+    if (of_generation != generation) {
+        table_clear(&records); /* what it points to is the part's */
+        count = 0;
+        spare = NULL;
+        of_generation = generation;
+    }
+    return table_find(&records, key_hash(node), is_of_node, node);
+}
+
+static void free_block(GrowthRecord *record)
+{
+    Block *block = (Block *)record - 1;
+    __atomic_store_n(&block->kind, BLOCK_REST, __ATOMIC_RELEASE);
+    block->unused[0] = (uint64_t)(uintptr_t)spare;
+    spare = block;
+}
+
+static GrowthRecord *add(const Thread *thread, const Node *node)
+{
+    const Routine *routine = routine_find(node->key);
+    if (count >= RECORDS_AT_MOST || routine == NULL || !routine_is_own(routine))
+        return NULL;
+    int saved = errno;
+    Block *block = spare;
+    if (block == NULL)
+        block = part_block(part, BLOCK_GROWTH, (uint32_t)thread->index, sizeof(GrowthRecord));
+    else {
+        spare = (Block *)(uintptr_t)block_before(block);
+        block->thread = (uint32_t)thread->index;
+    }
+    errno = saved;
+    if (block == NULL)
+        return NULL;
+    GrowthRecord *record = (GrowthRecord *)(block + 1);
+    *record = (GrowthRecord){.node = node};
+    if (table_put(&records, key_hash(node), record) != 0) {
+        free_block(record);
+        return NULL;
+    }
+    __atomic_store_n(&block->kind, BLOCK_GROWTH, __ATOMIC_RELEASE);
+    count++;
+    return record;
+}
+
+static void look(Thread *thread, Node *node, uint64_t now)
+{
+    uint64_t apart = (now - part->start_ticks) / LOOKS_OF_A_RUN;
+    uint64_t least = sample_ticks / LOOKS_A_SAMPLE;
+    watch.next_ticks = now + (apart > least ? apart : least);
+    if (!holds_gil())
+        return; /* a backward pass */
+    int is_open = visible(thread) != node->parent; /* or else, it has just returned */
+    for (int n = 0; n < LEVELS_AT_MOST && node->parent != NULL; n++, node = node->parent) {
+        uint64_t calls = node->calls - (uint64_t)is_open;
+        is_open = 1;
+        if (node->calls <= CALLS_AT_LEAST || node->resumes != 0 || ((uint64_t)node->key & 7) != 0)
+            continue;
+        GrowthRecord *record = find(node);
+        if (record == NULL && (record = add(thread, node)) == NULL)
+            continue;
+        uint64_t noted = record->count;
+        if (noted == GROWTH_NOTES || (noted != 0 && calls < 2 * record->notes[noted - 1].calls))
+            continue;
+        record->notes[noted] = (GrowthNote){calls, node->inclusive};
+        __atomic_store_n(&record->count, noted + 1, __ATOMIC_RELEASE);
+    }
+}
+
+void growth_forget(const Thread *thread)
+{
+    if (count == 0 || of_generation != generation)
+        return;
+    for (const Block *block = thread->blocks; block != NULL; block = block_before(block)) {
+        const char *end = (const char *)block + block->size;
+        for (const char *at = (const char *)(block + 1); at < end; at += node_stride * sizeof(Node)) {
+            GrowthRecord *record = find((const Node *)(const void *)at);
+            if (record == NULL)
+                continue;
+            table_remove(&records, key_hash(record->node), record);
+            free_block(record);
+            count--;
+        }
+    }
+}
+
+void growth_start(void)
+{
+    watch.look = look;
+    watch.next_ticks = sample_ticks ? 0 : UINT64_MAX;
+    window_watch_add(&watch);
+}
