@@ -71,9 +71,13 @@ TAKES = (
 )
 """Routines that wait for data from another thread or process."""
 
-SELECTS = tuple(
-    f"selectors.py:{name}.select"
-    for name in ("EpollSelector", "_PollLikeSelector", "KqueueSelector", "SelectSelector")
+SELECTS = (
+    *(
+        f"selectors.py:{name}.select"
+        for name in ("EpollSelector", "_PollLikeSelector", "KqueueSelector", "SelectSelector")
+    ),
+    "trio/_core/_io_epoll.py:EpollIOManager.get_events",
+    "trio/_core/_io_kqueue.py:KqueueIOManager.get_events",
 )
 """Routines in which event loops and servers wait; `PollSelector` and others inherit theirs."""
 

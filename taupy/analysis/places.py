@@ -18,6 +18,7 @@ from functools import cached_property
 from itertools import compress
 from typing import Any, Literal, NamedTuple
 
+from taupy.analysis.event_loops import AWAITED, LOOPS, is_awaited
 from taupy.analysis.known_routines import among, is_select, is_wait
 from taupy.analysis.line_times import HotLine
 from taupy.analysis.own_code import (
@@ -54,22 +55,6 @@ _CHILDREN = "subprocess.py"
 """What its routines wait for is work that the program asked for."""
 _STARTS = among(("multiprocessing/spawn.py:spawn_main", "multiprocessing/forkserver.py:main"))
 """What runs in a process that is started with `-c` to become a worker."""
-_EVENT_LOOPS = ("asyncio/runners.py", "asyncio/base_events.py")
-"""Whoever calls these does not call the coroutines that run in them."""
-_AWAITED = (
-    "asyncio/streams.py", "asyncio/locks.py", "asyncio/queues.py", "asyncio/subprocess.py",
-    "asyncio/timeouts.py", "asyncio/threads.py",
-)  # fmt: skip
-_AWAITED_NAMES = among((
-    "asyncio/tasks.py:sleep", "asyncio/tasks.py:wait", "asyncio/tasks.py:wait_for",
-    "asyncio/tasks.py:gather", "asyncio/tasks.py:as_completed", "asyncio/tasks.py:shield",
-    "asyncio/base_events.py:BaseEventLoop.create_connection",
-    "asyncio/base_events.py:BaseEventLoop.getaddrinfo",
-    "asyncio/base_events.py:BaseEventLoop.run_in_executor",
-    "asyncio/selector_events.py:BaseSelectorEventLoop.sock_connect",
-    "asyncio/selector_events.py:BaseSelectorEventLoop.sock_recv",
-    "asyncio/selector_events.py:BaseSelectorEventLoop.sock_sendall",
-))  # fmt: skip
 
 
 def timer_rows(profile: Profile) -> list[TimerRow]:
@@ -726,13 +711,13 @@ def _role(timer: TimerRow, own: bool) -> _Role:
         return "selects" if is_select(timer) else "waits"
     if "TAUPY" in groups or _STARTS(timer):
         return "measuring"
-    if file.startswith(_AWAITED) or _AWAITED_NAMES(timer):
+    if file.startswith(AWAITED) or is_awaited(timer):
         return "awaited"
     return "library"
 
 
 def _is_loop(timer: TimerRow) -> bool:
-    return (timer.file or "").startswith(_EVENT_LOOPS)
+    return (timer.file or "").startswith(LOOPS)
 
 
 _ALIKE = 1.5
@@ -783,7 +768,7 @@ def _move_driver(mine: list[Place], awaiting: Collection[TimerRow]) -> None:
     first = mine[0] if mine else None
     if first is None or first.kind != "own" or (callee := first.callee) is None:
         return
-    if (callee.timer.file or "") not in _EVENT_LOOPS or callee.ns < _MOSTLY * first.ns:
+    if not _is_loop(callee.timer) or callee.ns < _MOSTLY * first.ns:
         return
     for at, place in enumerate(mine):
         if place.timer in awaiting and place.share >= _HARDLY and place is not first:

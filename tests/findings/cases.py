@@ -33,7 +33,7 @@ PROGRAMS = {
     "table_on_demand": (IMPORTS, "pandas"),
     "range_of_each_day": (LOOP, "spread"),
     "report_concatenated": (HISTORY, "Report.add"),
-    "moves_replayed": (f"{HISTORY}: by the clock", "Machine.place"),
+    "moves_replayed": (f"{HISTORY}: measured", "Machine.place"),
     "requests_as_json": (STALL, "handle"),
     "routes_by_pattern": (AGAIN, "Router.find"),
     "table_for_each_job": (PICKLED, "main"),

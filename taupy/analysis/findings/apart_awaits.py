@@ -11,6 +11,7 @@ import ast
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from taupy.analysis.event_loops import library
 from taupy.analysis.findings import hot_lines, source
 from taupy.analysis.findings.calls import Sum
 from taupy.analysis.findings.event_loop import LEAST, LEAST_AWAITS, has_order
@@ -64,7 +65,7 @@ def find(trial: Trial) -> Iterator[Finding]:
                 f"one after another, {count(int(entries))} times, though none needs what another "
                 f"returns, while the event loop has nothing to do for {duration(loop)}, "
                 f"{percent(100 * loop / trial.wall_ns)} % of the run",
-                ns, "await them together: a, b = await asyncio.gather(..., ...)",
+                ns, f"await them together: {library(trial.source(timer)).both}",
                 "they share a connection, or one does something that the next one needs",
             )  # fmt: skip
 

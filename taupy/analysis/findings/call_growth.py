@@ -1,4 +1,4 @@
-"""How the time per call of a routine goes on with the number of its calls, as the engine noted it
+"""How the time per call of a routine changes with the number of its calls, as the engine noted it
 (`_native/growth.h`): evidence for what rules read from the source, and against it.
 """
 
@@ -71,9 +71,9 @@ def call_growth(parts: Iterable[tuple[int, float]]) -> CallGrowth | None:
     while len(parts) > DOUBLINGS and (first + parts[0][0]) * _FIRST_PART <= whole:
         calls, ns = parts.pop(0)
         first, first_ns = first + calls, first_ns + ns
-    each = [first_ns / first, *(ns / calls for calls, ns in parts)]
+    per_call = [first_ns / first, *(ns / calls for calls, ns in parts)]
     last = parts[-1][0]
     apart = math.log((whole - last / 2) / (first / 2))
-    power = math.log(each[-1] / each[0]) / apart if min(each) > 0 else 0.0
-    is_steady = all(_STEADY * before <= after for before, after in pairwise(each))
-    return CallGrowth(first, each[0], last, each[-1], power, is_steady)
+    power = math.log(per_call[-1] / per_call[0]) / apart if min(per_call) > 0 else 0.0
+    is_steady = all(_STEADY * before <= after for before, after in pairwise(per_call))
+    return CallGrowth(first, per_call[0], last, per_call[-1], power, is_steady)

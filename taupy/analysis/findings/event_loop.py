@@ -1,4 +1,5 @@
-"""Rules on asyncio: what holds up the other tasks of a loop, and awaits one after another.
+"""Rules on event loops of asyncio, trio and anyio: what holds up the other tasks of a loop, and
+awaits one after another.
 
 That a line waits or computes while the loop runs it is seen by the watch; that it is run by the
 loop, and how long a call takes, is exact. How long a loop waited for events is exact, too.
@@ -10,6 +11,17 @@ import ast
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from taupy.analysis.event_loops import (
+    CHANNELS,
+    TOGETHER,
+    is_around_tasks,
+    is_lock,
+    library,
+    of_streams,
+    opens,
+    runs,
+    starts_others,
+)
 from taupy.analysis.findings import source
 from taupy.analysis.findings.calls import Sum, place
 from taupy.analysis.findings.hot_lines import (
@@ -24,7 +36,7 @@ from taupy.analysis.findings.hot_lines import (
     tree,
 )
 from taupy.analysis.findings.trial import Trial
-from taupy.analysis.known_routines import among, is_select, is_wait
+from taupy.analysis.known_routines import is_select, is_wait
 from taupy.model.finding import Finding
 from taupy.model.rows import ThreadRow, TimerRow
 from taupy.units import count, duration, percent
@@ -51,29 +63,11 @@ that comes 10 ms late is late for a user."""
 LEAST_STEPS = 10
 
 _WAITS = ("wait", "lock", "disk")
-_runs = among(("asyncio/events.py:Handle._run",))
-_starts_others = among(
-    (*(f"asyncio/tasks.py:{name}" for name in ("gather", "create_task", "wait", "as_completed")),
-     "asyncio/taskgroups.py:TaskGroup.create_task")
-)  # fmt: skip
 
 
 def _is_beside(timer: TimerRow) -> bool:
     """Whether it starts tasks, or hands something to others, so that more than one is under way."""
-    return _starts_others(timer) or (timer.file or "").startswith("asyncio/queues.py")
-
-
-is_lock = among(("asyncio/locks.py:Lock.acquire",))
-_of_streams = among(
-    (*(f"asyncio/streams.py:StreamReader.{name}"
-       for name in ("read", "readline", "readuntil", "readexactly")),
-     "asyncio/streams.py:StreamWriter.drain")
-)  # fmt: skip
-_opens = among(
-    (*(f"asyncio/base_events.py:BaseEventLoop.{name}"
-       for name in ("create_connection", "subprocess_exec", "subprocess_shell")),
-     "asyncio/unix_events.py:_UnixSelectorEventLoop.create_unix_connection")
-)  # fmt: skip
+    return starts_others(timer) or (timer.file or "").startswith(CHANNELS)
 
 
 def has_order(timers: Sequence[TimerRow]) -> bool:
@@ -81,12 +75,9 @@ def has_order(timers: Sequence[TimerRow]) -> bool:
     on which two at a time would mix what they say."""
     if any(map(is_lock, timers)):
         return True
-    return any(map(_of_streams, timers)) and not any(map(_opens, timers))
+    return any(map(of_streams, timers)) and not any(map(opens, timers))
 
 
-_TOGETHER = frozenset(
-    {"gather", "create_task", "ensure_future", "TaskGroup", "as_completed", "wait"}
-)
 _PACED = frozenset({"sleep", "wait_for", "acquire"})
 
 
@@ -105,9 +96,12 @@ def find(trial: Trial) -> Iterator[Finding]:
 def _tasks(trial: Trial) -> Iterator[int]:
     """The rows of the program's coroutines that a loop runs by itself."""
     calls = trial.calls
-    for top in calls.rows(_runs):
-        for row in calls.children(top):
-            if _is_coroutine(trial, calls.timer[row]):
+    stack = calls.rows(runs)
+    while stack:
+        for row in calls.children(stack.pop()):
+            if is_around_tasks(calls.timer[row]):
+                stack.append(row)
+            elif _is_coroutine(trial, calls.timer[row]):
                 yield row
 
 
@@ -142,8 +136,8 @@ def _blocked(trial: Trial, tasks: dict[ThreadRow, int]) -> Iterator[Finding]:
             f"{_from(trial, coroutine, hot.timer)}: {share(trial, ns)}, in which none of "
             f"{count(tasks[hot.thread])} tasks goes on",
             ns,
-            "run what blocks in a thread: await asyncio.to_thread(...), or use an "
-            "asynchronous library for it",
+            f"run what blocks in a thread: {library(trial.source(coroutine)).in_thread}, or use "
+            "an asynchronous library for it",
             "the tasks need each other's results in this order",
             "high",
         )
@@ -166,7 +160,7 @@ def _coroutine(trial: Trial, row: int) -> TimerRow | None:
         timer = calls.timer[row]
         if hit is None and _is_coroutine(trial, timer):
             hit = timer
-        if _runs(timer):
+        if runs(timer):
             return hit
         row = calls.parent[row]
     return None
@@ -227,6 +221,7 @@ def _computing(trial: Trial, tasks: dict[ThreadRow, int]) -> Iterator[Finding]:
             ):
                 continue
             frees = _frees_the_gil(trial, step.timer)
+            offers = library(trial.source(step.coroutine))
             where = f"{step.coroutine.file}:{step.line}"
             called = "" if step.timer == step.coroutine else (
                 f", called by the coroutine {step.coroutine.short_name} ({where})")  # fmt: skip
@@ -243,11 +238,9 @@ def _computing(trial: Trial, tasks: dict[ThreadRow, int]) -> Iterator[Finding]:
                 f"{percent(100 * step.ns / trial.wall_ns)} % of the run, in which none of "
                 f"{count(started)} tasks goes on",
                 step.ns,
-                "run what computes in a thread: await asyncio.to_thread(...); it works "
-                "without the GIL"
+                f"run what computes in a thread: {offers.in_thread}; it works without the GIL"
                 if frees
-                else "run what computes in another process: await loop.run_in_executor("
-                "ProcessPoolExecutor(), ...)",
+                else f"run what computes in another process: {offers.in_process}",
                 "all tasks need these results before they can go on",
                 values=("inclusive", "calls"),
             )
@@ -290,7 +283,10 @@ def _routines(trial: Trial, thread: ThreadRow) -> Iterator[_Step]:
 def _own_lines(trial: Trial, thread: ThreadRow) -> Iterator[_Step]:
     """Lines of coroutines that compute, in C functions or by themselves."""
     calls = trial.calls
-    turns = sum(int(calls.calls[row]) for row in calls.rows(_runs) if calls.thread[row] == thread)
+    turns = max(
+        sum(int(calls.calls[row]) for row in calls.rows(turn) if calls.thread[row] == thread)
+        for turn in (runs, is_select)  # trio's loop is run once
+    )
     for hot in hot_lines(trial, LEAST_COMPUTED):
         parsed = tree(trial, hot.timer)
         if hot.thread != thread or parsed is None or not _is_coroutine(trial, hot.timer):
@@ -384,8 +380,7 @@ def _in_turn(trial: Trial) -> Iterator[Finding]:
                 f"{count(number)} times, one after another, while the event loop waits for "
                 f"{duration(waited.ns)}, {share_of_run} % of the run",
                 waited.ns,
-                "start them together: await asyncio.gather(...), with a Semaphore if there "
-                "may not be too many at a time",
+                f"start them together: {library(trial.source(timer)).all_together}",
                 "each needs what the one before it has done",
             )
 
@@ -394,7 +389,7 @@ def _awaits(function: source.Function) -> Iterator[tuple[ast.Await, str]]:
     """Awaits of the loops of a coroutine that need nothing of the iteration before, with the name
     of what is awaited."""
     loops = [part for part in ast.walk(function) if isinstance(part, ast.For)]
-    if source.calls(function) & _TOGETHER:
+    if source.calls(function) & TOGETHER:
         return
     for loop in loops:
         awaits = [part for part in ast.walk(loop) if isinstance(part, ast.Await)]

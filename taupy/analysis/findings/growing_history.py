@@ -15,7 +15,7 @@ from taupy.model.sampled import SLEEPING
 from taupy.units import count, duration, percent
 
 KIND = "growing history"
-UNEXPLAINED = f"{KIND}: by the clock"
+UNEXPLAINED = f"{KIND}: measured"
 """Only if no other finding is about the routine."""
 
 NEEDS = ("host",)

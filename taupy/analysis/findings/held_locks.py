@@ -9,11 +9,12 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 
+from taupy.analysis.event_loops import gives_lock_back, is_lock, is_of_pool
 from taupy.analysis.findings import hot_lines, source
 from taupy.analysis.findings.calls import Sum
-from taupy.analysis.findings.event_loop import LEAST, has_order, is_lock
+from taupy.analysis.findings.event_loop import LEAST, has_order
 from taupy.analysis.findings.trial import Trial, Wait
-from taupy.analysis.known_routines import among, is_select
+from taupy.analysis.known_routines import is_select
 from taupy.model.finding import Finding
 from taupy.model.rows import TimerRow
 from taupy.units import count, duration, percent
@@ -26,10 +27,6 @@ LEAST_QUEUE = 1.0
 
 LEAST_HELD = 0.5
 """Minimum share of the loop's waiting in which the lock is held by one that is suspended."""
-
-
-_is_of_pool = among(("asyncio/queues.py:Queue.get",))
-_gives_it_back = among(("asyncio/locks.py:Condition.wait",))
 
 
 def find(trial: Trial) -> Iterator[Finding]:
@@ -49,9 +46,9 @@ def find(trial: Trial) -> Iterator[Finding]:
             if queued.ns < LEAST_QUEUE * loop:
                 continue
             within = _within(trial, timer, taken)
-            if any(map(_gives_it_back, within)):
+            if any(map(gives_lock_back, within)):
                 continue
-            if has_order(within) and not any(map(_is_of_pool, within)):
+            if has_order(within) and not any(map(is_of_pool, within)):
                 continue  # one at a time on one connection
             held, longest = _held(trial, timer, taken, within)
             if held < LEAST_HELD * loop:

@@ -12,11 +12,11 @@ import ast
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from taupy.analysis.event_loops import is_sleep, is_turn, library
 from taupy.analysis.findings import hot_lines, source
 from taupy.analysis.findings.calls import Sum
 from taupy.analysis.findings.hot_lines import at_line, share, short
 from taupy.analysis.findings.trial import Trial
-from taupy.analysis.known_routines import among
 from taupy.model.finding import Finding
 from taupy.model.rows import TimerRow
 from taupy.units import count, duration
@@ -28,8 +28,6 @@ LEAST = 0.05
 """Minimum share of elapsed time."""
 
 LEAST_SLEEPS = 20
-
-_is_sleep = among(("asyncio/tasks.py:sleep",))
 
 _CLOCKS = frozenset(
     {"time", "time_ns", "monotonic", "monotonic_ns", "perf_counter", "perf_counter_ns", "now",
@@ -83,7 +81,7 @@ def find(trial: Trial) -> Iterator[Finding]:
             sleeps = Sum()
             if poll.is_async:
                 below = [child for row in rows for child in calls.children(row)]
-                slept = [row for row in below if _is_sleep(calls.timer[row])]
+                slept = [row for row in below if is_sleep(calls.timer[row])]
                 sleeps = max(calls.by_thread(slept).values(), default=Sum())
                 if sleeps.calls < LEAST_SLEEPS:
                     continue
@@ -104,18 +102,13 @@ def _lost(
         # Each turn of the event loop runs it in vain.
         calls = trial.calls
         thread = calls.thread[sleeps.rows[0]]
-        rows = [row for row in calls.rows(_is_of_asyncio) if calls.thread[row] == thread]
+        rows = [row for row in calls.rows(is_turn) if calls.thread[row] == thread]
         turns = sum(calls.exclusive[row] for row in rows)
         return turns + (line.ns if line else 0)
     waited = line.ns if line else (poll.seconds or 0) * 1e9 * sleeps.calls
     if poll.seconds is None or poll.repeated:
         return 0 if poll.is_async or line is None else line.sure_ns
     return min(waited, poll.seconds * 1e9 * entered, trial.wall_ns)
-
-
-def _is_of_asyncio(timer: TimerRow) -> bool:
-    return (timer.file or "").startswith(("asyncio/base_events.py", "asyncio/events.py",
-                                          "asyncio/tasks.py", "selectors.py"))  # fmt: skip
 
 
 def _finding(
@@ -136,7 +129,7 @@ def _finding(
         f"{at_line(timer, poll.line)} waits {times} for `{poll.until}` in a loop that {how}"
         f"{often}{waits}",
         ns,
-        "let it wait until it is told: await an asyncio.Event, Condition or Queue"
+        f"let it wait until it is told: {library(trial.source(timer)).signals}"
         if poll.is_async
         else "let it wait until it is told: a queue.Queue, threading.Event or Condition",
         "nobody can tell it, such as another machine or a device",

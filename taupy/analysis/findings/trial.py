@@ -157,7 +157,7 @@ class Trial:
 
     @cached_property
     def growth(self) -> dict[TimerRow, CallGrowth]:
-        """How the time per call of routines goes on, where that was noted: of each on the call path
+        """How the time per call of routines changes, where that was noted: of each on the call path
         with most of its time."""
         by = ("thread", "callpath", "timer", "event")
         values: tuple[Value, ...] = ("event.count", "event.total")
@@ -177,9 +177,9 @@ class Trial:
         longest = sorted(parts, key=lambda path: -sum(ns for *_, ns in parts[path]))
         for of_path in longest:
             if timers[of_path] not in growth and (
-                found := call_growth((calls, ns) for _, calls, ns in sorted(parts[of_path]))
+                grown := call_growth((calls, ns) for _, calls, ns in sorted(parts[of_path]))
             ):
-                growth[timers[of_path]] = found
+                growth[timers[of_path]] = grown
         return growth
 
     def seen_ns(self, thread: ThreadRow) -> dict[str, float]:
