@@ -217,6 +217,8 @@ class _Replay:
             was = before[0][1].end
         seen, self.seen[stream] = self.seen.get(stream, 0), len(self.joins)
         if seen < len(self.joins) and work.begin - was > _SHORT_NS:
+            for other_stream in [*self.early]:
+                self._run_earlier(other_stream, work.begin)
             before += self._other_stream(work)
             was = max(was, *(earlier.end for _, earlier in before))
         extra = max(work.begin - was, 0)

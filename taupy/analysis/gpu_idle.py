@@ -771,7 +771,8 @@ class _Node:
         name, begin, end = step
         if begin == end:
             return
-        earlier = ~launched & (work.begin < end) & (work.end > begin)
+        last = max(end, int(work.end[launched].max()))  # what was queued before may run until then
+        earlier = ~launched & (work.begin < last) & (work.end > begin)
         earlier &= (calls.host == _NONE) | (calls.begin < begin)
         chosen = np.flatnonzero(launched | earlier)
         works, of_call = self._works(work, calls, chosen, launched)

@@ -168,6 +168,43 @@ def test_earlier_work_and_work_of_unknown_launches_is_fixed_in_time():
     ]  # fmt: skip
 
 
+def test_what_was_queued_before_the_step_may_begin_after_its_end(tmp_path):
+    """Seen in a trace of three steps: the collective of the one before ran until 20 ms after the
+    end of the last step's calls, and 28 ms of its path were a gap that nothing explained."""
+
+    def call(name, number, begin):
+        return made.slice_("cuda_runtime", name, begin, begin + 5 * US, correlation=number)
+
+    events = [
+        made.slice_("user_annotation", "ProfilerStep#0", 0, 99 * US),
+        made.slice_("user_annotation", "ProfilerStep#1", 100 * US, 200 * US),
+        call("cudaLaunchKernel", 1, 10 * US), made.kernel("a", 20 * US, 90 * US, 1),
+        call("cudaLaunchKernel", 2, 30 * US),
+        made.kernel("ncclDevKernel", 95 * US, 800 * US, 2, stream=20),
+        call("cudaStreamWaitEvent", 0, 40 * US),
+        call("cudaLaunchKernel", 3, 50 * US), made.kernel("b", 805 * US, 900 * US, 3),
+        call("cudaLaunchKernel", 4, 150 * US), made.kernel("c", 901 * US, 1000 * US, 4),
+    ]  # fmt: skip
+    (time,) = gpu_times(made.written(tmp_path / "t.json", events)).values()
+    path = time.paths[0]
+    assert path.measured_ns == path.replayed_ns == 900 * US
+    assert {part.kind: part.ns for part in path.parts} == {
+        "earlier work": 800 * US, "gap": US, "kernel": 99 * US,
+    }  # fmt: skip
+
+
+def test_work_that_waits_for_an_earlier_step_on_another_stream_follows_it():
+    works = [
+        Work(0, 20_900, 20, "communication", "before", is_earlier=True),
+        Work(20_905, 21_000, 7, "kernel", "mm"),
+    ]
+    calls = [Call(510, 512, 0, "wait", (), joins=True), Call(600, 610, 0, "mm", (1,))]
+    path = critical_path(Program(500, 700, calls, works, [Pieces.of([(500, 700, "main")])]))
+    assert [(part.kind, part.ns) for part in path.parts if part.ns] == [
+        ("earlier work", 20_400), ("kernel", 95), ("gap", 5)
+    ]  # fmt: skip
+
+
 def test_what_other_threads_do_while_the_path_is_on_the_host_counts_too():
     """The main thread waits for one that makes a batch: no bound may forget that one."""
     main = [(0, 90, "get"), (90, 100, "mm")]
