@@ -13,7 +13,8 @@ rules; the result names the rule of each match:
     outer         operators in the same outermost operator (`operator_match.py`)
     prefix        layers, without the prefix of a wrapper (`layer_match.py`)
     position      layers of one class, in the order of their first calls
-    order         calls of operators, in the order of their launches (`call_order.py`)
+    order         calls of operators, or kernels without operators, in the order of their launches
+                  (`call_order.py`, `kernel_order.py`)
 
 One file has one name, however the trials spell it (`names.one_name`). `kernel_cuts.py` shortens
 kernel names. Nothing here reads names from a database or compares values.

@@ -19,7 +19,7 @@ from taupy.analysis.operator_match import Nested
 from taupy.analysis.program_parts import is_import
 from taupy.comparison import line_names, operator_calls, operators
 from taupy.comparison.layer_names import layer_keys
-from taupy.comparison.matching import matched, names_apart, timers_of_sides
+from taupy.comparison.matching import matched, matched_by_order, names_apart, timers_of_sides
 from taupy.comparison.path_names import Paths
 from taupy.comparison.sides import Side
 from taupy.comparison.trial_values import (
@@ -332,9 +332,20 @@ class _Comparing:
             for timer in imports & side.keys():
                 del side[timer]
         keys_of = matched(self.db, self._trials, timers, self.question.match, self.question.table)
+        lone = [trial for trials in self._trials if len(trials) == 1 for trial in trials]
+        if (
+            self.question.by == "kernel"
+            and self.question.match == "auto"
+            and (len(lone) == len(self._trials) == 2)
+        ):
+            keys_of = matched_by_order(self.db, lone, keys_of)
         keys = {key.identity: key for side in keys_of for key in side.values()}
         named = [{timer: key.identity for timer, key in side.items()} for side in keys_of]
         answer = self._answer(where, self._runs(of_sides, _of_labels("timer", named), where), keys)
+        if any(key.rule == "order" for key in keys.values()):
+            answer.remarks = [
+                "(order): kernels of one side each, matched by the order of launches, which may err"
+            ]
         answer.of_timers = keys_of
         answer.has_imports = not imports
         return answer

@@ -10,14 +10,17 @@ import posixpath
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from taupy.analysis import match
+from taupy.analysis import kernel_order, match
 from taupy.analysis.match import K, Key, Level, NameTable
+from taupy.comparison.operators import operators_above
 from taupy.model.answer import Answer
 from taupy.model.names import CELL, is_library, one_name
 from taupy.model.question import Condition, Question
 from taupy.model.rows import Named, TimerRow
 from taupy.profiledb import sources
+from taupy.profiledb.activities import works
 from taupy.profiledb.database import ProfileDB
+from taupy.profiledb.dimensions import labels, steps_up
 from taupy.profiledb.values import values
 
 
@@ -34,6 +37,32 @@ def matched(
         return _places(db, trials, files)
 
     return match.matched(sides, level, table, places)
+
+
+def matched_by_order(
+    db: ProfileDB, trials: Sequence[int], keys: Sequence[Mapping[TimerRow, Key]]
+) -> list[dict[TimerRow, Key]]:
+    """The keys of two trials' kernels; those that only one of them has are matched by the order of
+    their launches, if that is known and neither trial has operators, which say more."""
+    identities = [{key.identity for key in side.values()} for side in keys]
+    is_known = identities[0] - identities[1] and identities[1] - identities[0]
+    orders = [_launched(db, trial) for trial in trials] if is_known else []
+    if not all(orders):
+        return [dict(side) for side in keys]
+    joined = kernel_order.matched_by_order(orders, keys) if orders else {}
+    return [{timer: joined.get(key.identity, key) for timer, key in side.items()} for side in keys]
+
+
+def _launched(db: ProfileDB, trial: int) -> list[list[TimerRow]]:
+    """The kernels and copies of each process in the order of their launches; nothing if the trial
+    has operators, or no single launches."""
+    of_nodes = works(db, trial)
+    paths = {work.callpath for mine in of_nodes.values() for work in mine}
+    if any(operators_above(db, paths).values()):
+        return []
+    steps = steps_up(db, paths)
+    timers = labels(db, "timer", list({steps[path][1] for path in paths}))
+    return [[timers[steps[work.callpath][1]][0] for work in mine] for mine in of_nodes.values()]
 
 
 def timers_of_sides(

@@ -328,7 +328,7 @@ def _located(timer: Timer, source: str, profile: Profile) -> Timer:
     depths = [len(frame["depth"]) for frame in frames]
     turn = next((at for at in range(1, len(depths)) if depths[at] <= depths[at - 1]), len(depths))
     path = frames[turn - 1]["file"].replace("&lt;", "<").replace("&gt;", ">")
-    shown = next((known.file for known in profile.timers if known.path == path), None)
+    shown = next((routine.file for routine in profile.timers if routine.path == path), None)
     file = shown or in_packages(path) or path
     return timer._replace(file=file, line=int(frames[turn - 1]["line"]), path=path)
 

@@ -472,3 +472,26 @@ def test_calls_of_an_operator_are_compared_one_by_one(tmp_path, shown, capsys):
     )
     assert main(["compare", "1", "2", *db, "mm", "--value", "calls"]) == 2
     assert "with --filter, exclusive only" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(not SHARED.is_dir(), reason="TAUPY_SHARED_DATA names no data")
+def test_public_kernels_without_operators_are_paired_by_order(tmp_path, shown):
+    files = []
+    for gpu in ("h100", "mi300"):
+        with gzip.open(SHARED / f"bert_{gpu}.json.gz", "rt") as text:
+            trace = json.load(text)
+        trace["traceEvents"] = [
+            event for event in trace["traceEvents"] if event.get("cat") != "cpu_op"
+        ]
+        files.append(tmp_path / f"{gpu}.json")
+        files[-1].write_text(json.dumps(trace))
+    rows, said = shown(*files, by="kernel")
+    whole = {side: sum(float(row[f"{side}_ns"] or 0) for row in rows.values()) for side in "ab"}
+    both = {side: sum(float(row[f"{side}_ns"]) for row in rows.values() if row["in"] == "all")
+            for side in "ab"}  # fmt: skip
+    assert all(both[side] >= 0.9 * whole[side] for side in "ab"), "13.7 and 13.5 % by name"
+    flash = rows["pytorch_flash::flash_fwd_kernel = attn_fwd"]
+    assert flash["match"] == "order" and round(float(flash["ratio"]), 3) == 3.038
+    assert any(line.endswith("matched by the order of launches, which may err") for line in said)
+    exact, _ = shown(by="kernel", options=["--match", "template"])
+    assert not any(row["match"] == "order" for row in exact.values())
