@@ -106,10 +106,13 @@ class Abstention:
 
     Attributes:
         reason: which evidence is missing, and how to get it.
+        fact: what is known all the same, as a sentence: where the time goes, but not what of it can
+            be saved.
     """
 
     kind: str
     reason: str
+    fact: str = ""
 
 
 def amdahl(saved_ns: float | None, wall_ns: float) -> tuple[float | None, float | None]:

@@ -80,7 +80,7 @@ def document(report: Report) -> dict[str, Any]:
         ],
         "findings": [_finding(report, finding) for finding in report.judgement.findings],
         "abstentions": [
-            {"kind": abstention.kind, "reason": abstention.reason}
+            {"kind": abstention.kind, "reason": abstention.reason, "fact": abstention.fact}
             for abstention in report.judgement.abstentions
         ],
     }

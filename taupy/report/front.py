@@ -90,7 +90,10 @@ def overview(db: ProfileDB, report: Report, unmeasured_paths: int) -> dict[str, 
         "memory": _memory(db, report.trial.id),
         "health": [visible(line) for line in _problems(report, unmeasured_paths)],
         "unmeasured": [visible(line) for line in report.unmeasured],
-        "silent": [visible(f"{rule.kind}: {rule.reason}") for rule in report.judgement.abstentions],
+        "silent": [
+            {"kind": visible(rule.kind), "fact": visible(rule.fact), "reason": visible(rule.reason)}
+            for rule in report.judgement.abstentions
+        ],
     }
 
 

@@ -393,6 +393,10 @@ class _Screen:
             looked = f"no findings: {len(RULES) - len(silent)} rules have looked"
             looked += f", {len(silent)} gave no verdict (-v says why)" if silent else ""
             yield from self._wrapped(looked)
+            for abstention in judgement.abstentions:
+                if abstention.fact and not self.verbose and self.detail.sentences:
+                    words = f"no verdict on {abstention.kind}: {abstention.fact}"
+                    yield from self._wrapped(words, "  ", "  ")
         shown = judgement.findings if self.verbose else judgement.findings[:MOST_FINDINGS]
         for at, finding in enumerate(shown):
             yield from self._finding(finding, at < self.detail.sentences)
@@ -401,9 +405,8 @@ class _Screen:
             yield from self._wrapped(f"and {more}: -v shows them", "  ")
         if self.verbose:
             for abstention in judgement.abstentions:
-                yield from self._wrapped(
-                    f"no verdict on {abstention.kind}: {abstention.reason}", "", "  "
-                )
+                words = "; ".join(filter(None, (abstention.fact, abstention.reason)))
+                yield from self._wrapped(f"no verdict on {abstention.kind}: {words}", "", "  ")
 
     def _finding(self, finding: Finding, whole: bool) -> Iterator[str]:
         severity = finding.severity

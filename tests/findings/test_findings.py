@@ -27,6 +27,7 @@ from taupy.profiledb.values import values
 from taupy.profiledb.writer import add_profile
 from taupy.report import front, screen
 from taupy.report.report import Report, report
+from taupy.units import duration
 from tests.builders import call, event, host, profile_of
 from tests.findings import gpu_faults, gpu_healthy
 from tests.findings.cases import INDEPENDENT, PROGRAMS, TRAININGS, UNSEEN
@@ -293,8 +294,11 @@ def test_data_are_waited_for_if_the_machine_is_not_the_reason(
     found = _stored(tmp_path, _training(data_ms, own_ms, states, 1))
     assert [one.kind for one in found.judgement.findings] == ["data wait"] * is_found
     if not is_found and states is CROWDED:
-        (why,) = [one.reason for one in found.judgement.abstentions if one.kind == "data wait"]
-        assert "waited for a processor 60" in why
+        (why,) = [one for one in found.judgement.abstentions if one.kind == "data wait"]
+        assert "waited for a processor 60" in why.reason
+        assert why.fact.startswith(f"the training waits {duration(data_ms * MS)} for its data")
+        # Where its time goes is on the screen all the same.
+        assert "no verdict on data wait: the training waits" in " ".join(screen.text(found).split())
 
 
 @pytest.mark.parametrize(("runnable_ms", "is_found"), [(0, True), (120, False)])

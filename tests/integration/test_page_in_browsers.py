@@ -641,6 +641,24 @@ def test_evidence_says_what_it_is_and_leaves_out_the_only_thread(opened):
     assert "thread" not in table.locator("th").all_text_contents()
 
 
+@pytest.mark.parametrize("place", ["below-places", "below-findings"])
+def test_what_is_over_time_comes_last_and_takes_the_shorter_column(opened, place):
+    """With several findings that is the column of places."""
+    for width in (1400, 700):
+        page = opened("steps", viewport={"width": width, "height": 900})
+        left, right, course = page.evaluate(
+            """(place) => {
+              const columns = document.querySelector("#tab-overview .columns");
+              columns.className = `columns ${place}`;
+              return [...columns.children].map((each) => each.getBoundingClientRect().toJSON());
+            }""",
+            place,
+        )
+        above = left if width == 1400 and place == "below-places" else right
+        assert course["x"] == above["x"] and course["top"] >= above["bottom"]
+        assert right["top"] == left["top"] if width == 1400 else right["top"] >= left["bottom"]
+
+
 def test_the_strip_over_time_shows_what_steps_did(opened):
     page = opened("steps")
     canvas = page.locator("#tab-overview .over canvas")

@@ -56,19 +56,23 @@ def find(trial: Trial) -> Iterator[Finding | Abstention]:
     worked_ns = trial.wall_ns - calls.longest(phase("import")).ns
     if ns < (LEAST_ITSELF if is_alone else LEAST) * worked_ns:
         return
+    fact = (
+        f"the training waits {duration(data.ns)} for its data, "
+        f"{percent(100 * data.ns / trial.wall_ns)} % of the run{_makers(trial, data, work)}"
+    )
     if queued > BUSY and ns < LEAST_BUSY * worked_ns:
         yield Abstention(
             KIND,
             f"those who make the data waited for a processor {percent(100 * queued)} % of their "
             "time: how long the training would wait otherwise is not known",
+            fact,
         )
         return
     saved = ns if clock is None else clock.saved_ns(host=ns)
     timers = tuple(dict.fromkeys(calls.timer[row].timer for row in data.rows))
     yield Finding(
         KIND,
-        f"the training waits {duration(data.ns)} for its data, "
-        f"{percent(100 * data.ns / trial.wall_ns)} % of the run{_makers(trial, data, work)}",
+        fact,
         saved_ns=saved,
         wall_ns=trial.wall_ns,
         evidence=(trial.evidence(("thread", "timer"), (Condition("timer", timers), HOST),

@@ -38,14 +38,18 @@ export function overview(data, go) {
   const panel = element("div", undefined, { class: "overview" });
   panel.append(element("section", undefined, { class: "over", hidden: "" }), strip(data));
   const columns = element("div", undefined, { class: "columns" });
-  const [left, right] = [element("div"), element("div")];
+  const [left, right, course] = [element("div"), element("div"), element("div", undefined, { class: "course" })];
   if (data.gpu.length) left.append(noted("Why the GPU did not compute", data.gpu));
   left.append(places(data, go), ...data.lanes.map((of) => lanes(of, of.title === "Ranks" ? data.ranks : [])));
   right.append(findings(data));
-  const beside = data.findings.length > 1 ? left : right; // several findings fill their column
-  if (data.steps) beside.append(...steps(data.steps));
-  if (data.memory) beside.append(memory(data));
-  columns.append(left, right);
+  if (data.steps) course.append(...steps(data.steps));
+  if (data.memory) course.append(memory(data));
+  columns.append(left, right); // in a narrow window, findings come before what is over time
+  if (course.childElementCount) {
+    columns.append(course);
+    // Several findings fill their column.
+    columns.classList.add(data.findings.length > 1 ? "below-places" : "below-findings");
+  }
   panel.append(columns, ...health(data));
   return panel;
 }
@@ -260,8 +264,10 @@ function findings(data) {
   const section = element("section");
   const number = data.findings.length;
   section.append(titled("Findings", number ? `${number} · seconds are upper bounds` : ""));
-  if (!number) section.append(element("p", "Nothing stands out among the faults that taupy recognises.", { class: "note" }));
+  const facts = data.silent.filter(({ fact }) => fact);
+  if (!number && !facts.length) section.append(element("p", "Nothing stands out among the faults that taupy recognises.", { class: "note" }));
   for (const each of data.findings) section.append(finding(each));
+  for (const { kind, fact, reason } of facts) section.append(element("p", `No verdict on ${kind}: ${fact}. ${reason}.`));
   if (data.ranks.length && !data.lanes.some(({ title }) => title === "Ranks")) section.append(noted("What the ranks say", data.ranks));
   return section;
 }
@@ -382,7 +388,7 @@ function health(data) {
   if (!data.silent.length) return [list];
   const folded = element("details");
   folded.append(element("summary", `${data.silent.length} rules gave no verdict`));
-  for (const line of data.silent) folded.append(element("p", line, { class: "soft small" }));
+  for (const { kind, reason } of data.silent) folded.append(element("p", `${kind}: ${reason}`, { class: "soft small" }));
   list.append(folded);
   return [list];
 }
