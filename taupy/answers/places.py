@@ -67,6 +67,7 @@ _COLUMNS = (
     Column("caller_line", "int", audience="machines"),
     Column("calls_by_caller", "int", audience="machines"),
     Column("asleep_ns", "time_ns", "Asleep\n(sampled)", spare=True),
+    Column("awaits", audience="machines"),
 )
 
 
@@ -264,7 +265,17 @@ def _row(group: Group, place: Place) -> tuple[Cell, ...]:
         *((None, None) if caller is None else (caller.timer.file, caller.timer.line)),
         caller and caller.calls,
         place.asleep_ns or None,
+        _awaits(place),
     )
+
+
+def _awaits(place: Place) -> str | None:
+    """Where coroutines were suspended: the line, how often and for how long, all added up."""
+    of_lines = (
+        f"{of.timer.file or short(of.timer)}:{of.line} {of.times}x {of.ns:.0f} ns"
+        for of in place.awaits
+    )
+    return "; ".join(of_lines) or None
 
 
 def _named(timer: TimerRow | None) -> tuple[Cell, ...]:

@@ -89,6 +89,10 @@ def test_the_line_that_tasks_wait_at_stands_for_the_waiting_of_their_loop(runs):
     waiting = next(row for row in json.loads(report.stdout)["places"] if row["kind"] == "waiting")
     assert waiting["hottest_line"] == line("async with lock")
     assert waiting["source"] == "async with lock:"
+    awaits = dict(one.split(" ", 1) for one in waiting["awaits"].split("; "))
+    assert {at: seen.split("x")[0] for at, seen in awaits.items()} == {
+        f"prog.py:{number}": str(count) for number, (count, _) in waits(runs).items()
+    }
     shown = runs.taupy("report", "--db", str(runs.database)).stdout
     assert f"prog.py:{line('async with lock')}" in shown
     assert "tasks wait " in shown
