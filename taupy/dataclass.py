@@ -58,7 +58,8 @@ else:
         return with_slots
 
     def replace(instance, **changes):
-        for name in instance.__slots__:
+        # One of the standard library's may have no slots.
+        for name in getattr(instance, "__slots__", None) or instance.__dataclass_fields__:
             if name not in changes:
                 changes[name] = getattr(instance, name)
         return type(instance)(**changes)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
 
+from taupy.dataclass import NamedTuple
 from taupy.model.gpu_time import OUTSIDE, Cause, GpuTime, Idle
 from taupy.units import duration, percent
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 from taupy.analysis import kernel_occupancy
 from taupy.analysis.kernel_occupancy import Fit
 from taupy.catalog.datasheets import DATASHEETS
+from taupy.dataclass import NamedTuple
 from taupy.model.kernel_code import MULTIPLY_ADD, Access, KernelCode
 
 LEAST_GAIN = 0.1

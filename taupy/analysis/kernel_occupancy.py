@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
 
 from taupy.catalog.occupancy import Occupancy, occupancy
+from taupy.dataclass import NamedTuple
 from taupy.model.kernel_code import KernelCode
 
 BLOCKS = tuple(range(32, 1025, 32))

@@ -15,9 +15,9 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable
-from dataclasses import dataclass, field
-from typing import NamedTuple, TypeAlias, TypeVar
+from typing import TypeAlias, TypeVar
 
+from taupy.dataclass import NamedTuple, dataclass, field
 from taupy.model.profile import LEAST_LOOKS, LineTime
 from taupy.model.rows import ThreadRow, TimerRow
 

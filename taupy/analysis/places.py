@@ -16,7 +16,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import astuple, dataclass, field
 from functools import cached_property
 from itertools import compress
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from taupy.analysis.event_loops import AWAITED, LOOPS, is_awaited
 from taupy.analysis.known_routines import among, is_select, is_wait
@@ -29,6 +29,7 @@ from taupy.analysis.own_code import (
     package_name,
     package_of,
 )
+from taupy.dataclass import NamedTuple
 from taupy.model.forest import callers_first
 from taupy.model.metric import ROOT_TIMER, TIME
 from taupy.model.profile import Profile

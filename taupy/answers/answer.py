@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from importlib import import_module
 from typing import Any
 
+from taupy.dataclass import replace
 from taupy.doors import Entrance, door
 from taupy.errors import UsageError
 from taupy.pprof.view import Column, View

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 from taupy.analysis.known_routines import is_wait
@@ -16,6 +15,7 @@ from taupy.analysis.line_times import LineRow, estimates, place_of
 from taupy.analysis.places import Part, Place
 from taupy.answers.lines import Lines
 from taupy.answers.places import OWN_EXIT, GroupPlaces, called, short
+from taupy.dataclass import dataclass
 from taupy.model.question import Condition, Question
 from taupy.model.rows import TimerRow
 from taupy.model.thread_groups import MAIN, Group, groups_of

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 from taupy.analysis import places
 from taupy.analysis.line_times import HotLine
@@ -22,6 +21,7 @@ from taupy.analysis.own_code import generated_for
 from taupy.analysis.places import Package, Place, Seen, Tree
 from taupy.answers.answer import Nothing
 from taupy.answers.lines import Lines
+from taupy.dataclass import NamedTuple
 from taupy.model import callpaths, options
 from taupy.model.profile import Profile
 from taupy.model.question import Condition, Question

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 
+from taupy.dataclass import dataclass, field
 from taupy.model.machine import Ceiling, CeilingKind, CeilingSource
 
 _T = 1e12

@@ -10,8 +10,8 @@ Capability"; the rules and granularities of cuda_occupancy.h (CUDA 13.0).
 from __future__ import annotations
 
 from math import prod
-from typing import NamedTuple
 
+from taupy.dataclass import NamedTuple
 from taupy.model.gpu import Configuration
 
 WARP_THREADS = 32

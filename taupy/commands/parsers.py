@@ -13,6 +13,9 @@ if TYPE_CHECKING:  # importing delays the program that `taupy run` starts
     from collections.abc import Iterable, Iterator, Mapping
     from typing import Any, NoReturn
 
+# There are no translations of argparse's words: each look-up would try the files of all languages.
+setattr(argparse, "_", str)  # noqa: B010
+
 _ELSEWHERE = {"--html": "-o FILE.html for a page"}
 """Options that other tools have, and what to write here."""
 _GAP = re.compile(r"(?<=\S)  +(?=\S)|^ {9,}(?=\S)")

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from taupy.analysis.kernel_cuts import one_spelling
+from taupy.dataclass import NamedTuple
 from taupy.model.kernel_code import KernelCode
 from taupy.model.kernel_names import demangled, short_name
 from taupy.profiledb import gpu_query, kernel_codes, modules

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 from taupy.analysis import kernel_advice
 from taupy.analysis.kernel_advice import Advice
 from taupy.comparison.kernel_beside import codes_of, extent
+from taupy.dataclass import NamedTuple
 from taupy.errors import TaupyError, UsageError
 from taupy.model.finding import amdahl, untried
 from taupy.model.gpu_rows import SiteRow

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from array import array
-from dataclasses import dataclass, field, replace
+
+from taupy.dataclass import dataclass, field, replace
 
 THREAD_NAME = "collectives"
 """Name of the thread that holds a process's collectives."""

@@ -8,7 +8,8 @@ pure number. Times are counted in nanoseconds and sizes in bytes; other spelling
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+
+from taupy.dataclass import NamedTuple
 
 PURE = "ratio"
 """The unit of pure numbers."""

@@ -15,9 +15,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Literal, NoReturn
 
+from taupy.dataclass import dataclass
 from taupy.errors import UsageError
 
 LONGEST = 2000

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Literal
 
+from taupy.dataclass import dataclass
 from taupy.model.question import Question
 
 Confidence = Literal["high", "medium", "low"]

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
+from taupy.dataclass import NamedTuple, dataclass
 from taupy.errors import UsageError
 from taupy.model import dimension
 from taupy.model.dimension import Dimension

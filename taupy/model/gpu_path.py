@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, Literal, NamedTuple, get_args
+from typing import Any, Final, Literal, get_args
+
+from taupy.dataclass import NamedTuple
 
 Kind = Literal["host", "launch", "kernel", "communication", "copy", "gap", "wait", "earlier work"]
 """host: routines and calls; launch: from a call to the begin of its work; gap: between two works of

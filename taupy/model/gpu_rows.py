@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from typing import NamedTuple
 
+from taupy.dataclass import NamedTuple
 from taupy.model.gpu_time import GpuTime
 from taupy.model.table import Table
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
-from typing import Any, Final, Literal, NamedTuple, get_args
+from typing import Any, Final, Literal, get_args
 
+from taupy.dataclass import NamedTuple, dataclass
 from taupy.model import gpu_path
 from taupy.model.gpu_path import Path
 

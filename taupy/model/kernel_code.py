@@ -7,9 +7,8 @@ are of instructions in the code, not of how often they run.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import NamedTuple
 
+from taupy.dataclass import NamedTuple, dataclass
 from taupy.model.kernel_names import demangled, short_name
 
 SYSTEM_SHARED = 1024

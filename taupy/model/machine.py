@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Literal
 
+from taupy.dataclass import dataclass
 from taupy.model.gpu import Fact
 
 CeilingKind = Literal["compute", "bandwidth", "latency"]

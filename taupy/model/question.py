@@ -10,7 +10,9 @@ screens; `profiledb/values.py` answers it with a `Table`. The dimensions are lis
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Literal, NamedTuple, get_args
+from typing import Literal, get_args
+
+from taupy.dataclass import NamedTuple
 
 Source = Literal["call", "launch", "event"]
 """The rows a question reads: calls with their metrics, launches on GPUs, user events."""

@@ -12,7 +12,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate
-from typing import NamedTuple
+
+from taupy.dataclass import NamedTuple
 
 _TOKEN = re.compile(
     r"""\#[^\n]*+"""

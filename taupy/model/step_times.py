@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal
 
+from taupy.dataclass import dataclass
 from taupy.model.profile import UNKNOWN, Steps
 
 TOKENS = "tokens"

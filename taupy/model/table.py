@@ -13,9 +13,10 @@ the dimension's labels. None in a column means that nothing was measured, which 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from operator import add
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
+
+from taupy.dataclass import NamedTuple, dataclass
 
 Amount = int | float | None
 How = Literal["sum", "max", "min"]

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
+from taupy.dataclass import NamedTuple
 from taupy.network.phases import kind_of, meant
 
 

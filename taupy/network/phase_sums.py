@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import compress
-from typing import NamedTuple
 
+from taupy.dataclass import NamedTuple
 from taupy.model import callpaths
 from taupy.model.forest import callers_first
 from taupy.model.question import Condition, Label, Question

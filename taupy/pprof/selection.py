@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 
+from taupy.dataclass import dataclass
 from taupy.errors import UsageError
 from taupy.model.rows import EventRow, Named, ThreadRow
 from taupy.units import listing, nearest, no_such

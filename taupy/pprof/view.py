@@ -7,8 +7,9 @@ Every reading command produces views. A view does not depend on terminals, files
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from typing import Literal
+
+from taupy.dataclass import dataclass, replace
 
 Kind = Literal[
     "any",  # any value: a column of a user's own query

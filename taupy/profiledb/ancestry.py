@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
+from taupy.dataclass import dataclass
 from taupy.model.rows import TimerRow
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.dimensions import labels, steps_up

@@ -9,8 +9,8 @@ its parent had called: over threads, only what the child spent in them itself is
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 
+from taupy.dataclass import replace
 from taupy.model import callpaths
 from taupy.model.forest import preorder
 from taupy.model.table import Amount, Column, Table

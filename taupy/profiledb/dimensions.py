@@ -9,9 +9,9 @@ few sums get their labels afterwards. Across trials, rows with equal labels are 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
 
+from taupy.dataclass import dataclass
 from taupy.errors import UsageError
 from taupy.model.gpu import Configuration
 from taupy.model.names import NO_FILE, module_of

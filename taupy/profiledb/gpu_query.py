@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any
 
+from taupy.dataclass import NamedTuple, dataclass, field, replace
 from taupy.errors import TaupyError
 from taupy.escaping import visible
 from taupy.model.gpu import BUSY, NO_OWNER, Device, Fact

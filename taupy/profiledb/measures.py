@@ -6,8 +6,8 @@ Each is in a separate table, beside the values of metrics; this module defines h
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
 
+from taupy.dataclass import NamedTuple
 from taupy.errors import UsageError
 from taupy.model.question import EVENTS, LAUNCHES, Source, Value
 from taupy.model.table import Column, How

@@ -7,8 +7,8 @@ Threads, metadata, user events. For values of timers and call paths see `values.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
+from taupy.dataclass import NamedTuple
 from taupy.model import host_clocks
 from taupy.model.absent import nan_if_none
 from taupy.model.metric import Metric

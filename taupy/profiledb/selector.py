@@ -25,8 +25,8 @@ import os
 import re
 from collections.abc import Callable, Iterable, Sequence
 from fnmatch import fnmatchcase
-from typing import NamedTuple
 
+from taupy.dataclass import NamedTuple
 from taupy.errors import NoSuchTrial, UsageError
 from taupy.escaping import visible
 from taupy.model.rows import TrialRow

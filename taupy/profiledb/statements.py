@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from taupy.dataclass import dataclass, replace
 from taupy.model.dimension import dimension as unit_of
 from taupy.model.question import COUNTS, Value
 from taupy.profiledb.dimensions import Id, listed

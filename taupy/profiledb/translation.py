@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from taupy.dataclass import dataclass, replace
 from taupy.errors import UsageError
 from taupy.model.dimension import dimension as unit_of
 from taupy.model.dimension import spelled

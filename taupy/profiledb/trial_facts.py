@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from itertools import groupby
-from typing import Any, NamedTuple
+from typing import Any
 
+from taupy.dataclass import NamedTuple
 from taupy.model.absent import nan_if_none
 from taupy.model.question import EVENTS, Question
 from taupy.model.rows import ThreadRow

@@ -14,10 +14,10 @@ are not call paths and have a table of their own (`step_values.py`).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import product
 from typing import Any
 
+from taupy.dataclass import replace
 from taupy.model import callpaths
 from taupy.model.question import Question
 from taupy.model.table import Column, Table, combine, merged

@@ -8,10 +8,11 @@ for each row, the row into which it went.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from taupy.dataclass import dataclass
 
 if TYPE_CHECKING:
     from taupy.record.part_data import Column

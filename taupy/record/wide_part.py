@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from taupy.dataclass import dataclass
 from taupy.errors import FormatError
 from taupy.record.engine_layout import (
     COLLECTIVE,

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from taupy.dataclass import dataclass
 from taupy.instrument.runfolder import RunSettings
 from taupy.model.metric import CPU_TIME
 from taupy.model.profile import CallTree

@@ -8,12 +8,12 @@ long it waited for others; of all others the time is divided by kind, as the mai
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 from taupy.analysis import places
 from taupy.analysis.places import Tree
 from taupy.answers.own_code import KINDS, kinds
 from taupy.answers.places import GroupPlaces
+from taupy.dataclass import NamedTuple
 from taupy.model.job import rank_of
 from taupy.model.rows import ThreadRow
 from taupy.model.thread_groups import MAIN, Group, groups_of

@@ -6,7 +6,6 @@ Terminals (`screen.py`), programs (`document.py`) and pages show it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
 from taupy.analysis.findings import Judgement, judged
@@ -17,6 +16,7 @@ from taupy.analysis.places import Tree
 from taupy.answers import places
 from taupy.answers.answer import module
 from taupy.answers.places import GroupPlaces
+from taupy.dataclass import dataclass, replace
 from taupy.model import command_line
 from taupy.model.finding import Finding
 from taupy.model.job import is_rank

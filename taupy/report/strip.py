@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 from taupy.answers.own_code import KINDS, kinds
 from taupy.answers.places import GroupPlaces
+from taupy.dataclass import NamedTuple
 from taupy.network.phase_sums import NO_PHASE
 
 NO_TRAINING = frozenset({"import", "exit", NO_PHASE})

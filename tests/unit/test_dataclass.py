@@ -93,6 +93,8 @@ def test_functions_of_dataclasses_take_ours(replace):
     assert replace(one(value=1), value=2) == one(value=2)
     with pytest.raises(TypeError):
         replace(point(1), z=5)
+    theirs = dataclasses.make_dataclass("Theirs", ["x", "y"])
+    assert replace(theirs(1, 2), y=5) == theirs(1, 5)
     assert dataclasses.is_dataclass(point) and dataclasses.astuple(point(1)) == (1, 2)
     assert dataclasses.asdict(lines("a", [1])) == {"name": "a", "rows": [1]}
     assert [each.name for each in dataclasses.fields(lines)] == ["name", "rows"]

@@ -8,8 +8,7 @@ its module and add it to `RULES`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from taupy.analysis.findings import (
     apart_awaits,
@@ -45,6 +44,7 @@ from taupy.analysis.findings.growing_history import UNEXPLAINED
 from taupy.analysis.findings.health import partial
 from taupy.analysis.findings.limits import least
 from taupy.analysis.findings.trial import Trial
+from taupy.dataclass import NamedTuple, replace
 from taupy.model.finding import Abstention, Finding
 from taupy.model.question import Label
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 from taupy.analysis.event_loops import library
 from taupy.analysis.findings import hot_lines, source
@@ -17,6 +16,7 @@ from taupy.analysis.findings.calls import Sum
 from taupy.analysis.findings.event_loop import LEAST, LEAST_AWAITS, has_order
 from taupy.analysis.findings.trial import Trial, Wait
 from taupy.analysis.known_routines import is_select
+from taupy.dataclass import NamedTuple
 from taupy.model.finding import Finding
 from taupy.model.rows import TimerRow
 from taupy.units import count, duration, percent

@@ -6,9 +6,9 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import NamedTuple
 
 from taupy.analysis.known_routines import Grouped, Known, Matches
+from taupy.dataclass import NamedTuple
 from taupy.model import callpaths
 from taupy.model.rows import ThreadRow, TimerRow
 from taupy.model.table import Amount, Table

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import NamedTuple
 
 from taupy.analysis.findings.calls import largest_part, place
 from taupy.analysis.findings.gpu_clock import GpuClock, gpu_clock, is_copy, is_wait
 from taupy.analysis.findings.trial import Trial
+from taupy.dataclass import NamedTuple
 from taupy.model.finding import Evidence, Finding
 from taupy.model.question import EVENTS, Condition, Question
 from taupy.model.rows import TimerRow

@@ -9,11 +9,11 @@ from __future__ import annotations
 import ast
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 from taupy.analysis.findings import hot_lines, polling, source
 from taupy.analysis.findings.hot_lines import name, share
 from taupy.analysis.findings.trial import Trial
+from taupy.dataclass import NamedTuple
 from taupy.model.finding import Finding
 from taupy.model.rows import ThreadRow, TimerRow
 

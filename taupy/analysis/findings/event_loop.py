@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 from taupy.analysis.event_loops import (
     CHANNELS,
@@ -37,6 +36,7 @@ from taupy.analysis.findings.hot_lines import (
 )
 from taupy.analysis.findings.trial import Trial
 from taupy.analysis.known_routines import is_select, is_wait
+from taupy.dataclass import NamedTuple
 from taupy.model.finding import Finding
 from taupy.model.rows import ThreadRow, TimerRow
 from taupy.units import count, duration, percent

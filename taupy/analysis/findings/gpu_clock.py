@@ -24,7 +24,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from math import inf
-from typing import NamedTuple
 
 from taupy.analysis.findings.calls import Calls, Sum, around, phase, place
 from taupy.analysis.findings.health import is_counted
@@ -32,6 +31,7 @@ from taupy.analysis.findings.trial import Trial
 from taupy.analysis.gpu_conclusion import causes
 from taupy.analysis.known_routines import is_wait as is_library_wait
 from taupy.catalog import gpu_calls
+from taupy.dataclass import NamedTuple
 from taupy.model.gpu_rows import launched_times
 from taupy.model.gpu_time import Cause, GpuTime
 from taupy.model.question import LAUNCHES, Question

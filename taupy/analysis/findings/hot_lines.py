@@ -10,13 +10,13 @@ import ast
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
-from typing import NamedTuple
 
 from taupy.analysis.findings import source
 from taupy.analysis.findings.calls import place
 from taupy.analysis.findings.source import Function
 from taupy.analysis.findings.trial import Trial
 from taupy.analysis.line_times import LineRow, estimates
+from taupy.dataclass import NamedTuple
 from taupy.model.rows import ThreadRow, TimerRow
 from taupy.units import duration, percent
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
 
 from taupy.analysis.findings import source
 from taupy.analysis.findings.calls import phase, place
 from taupy.analysis.findings.limits import LEAST_NS, LEAST_SHARE
 from taupy.analysis.findings.trial import HOST, Trial
 from taupy.analysis.known_routines import Grouped
+from taupy.dataclass import NamedTuple
 from taupy.model.finding import Abstention, Confidence, Finding
 from taupy.model.question import Condition
 from taupy.model.rows import TimerRow

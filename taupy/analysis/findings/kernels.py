@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from taupy.analysis.findings.gpu_clock import GpuClock
 from taupy.analysis.findings.trial import Trial
+from taupy.dataclass import NamedTuple
 from taupy.model.finding import Evidence
 from taupy.model.question import Condition
 from taupy.model.rows import TimerRow

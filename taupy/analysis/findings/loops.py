@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 from taupy.analysis.findings.source import Function, called
+from taupy.dataclass import NamedTuple
 
 _OF_ELEMENTS = frozenset(
     {"abs", "min", "max", "int", "float", "bool", "round", "pow", "divmod",

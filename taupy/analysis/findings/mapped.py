@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from taupy.analysis.findings import loops, source
 from taupy.analysis.findings.calls import Sum, place
 from taupy.analysis.findings.trial import Trial
 from taupy.analysis.known_routines import among
+from taupy.dataclass import NamedTuple
 from taupy.model.rows import ThreadRow, TimerRow
 from taupy.units import count, duration
 

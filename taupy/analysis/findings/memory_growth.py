@@ -10,11 +10,11 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from typing import NamedTuple
 
 from taupy.analysis.findings import source
 from taupy.analysis.findings.calls import phase, place
 from taupy.analysis.findings.trial import Moment, Trial
+from taupy.dataclass import NamedTuple
 from taupy.model.finding import Abstention, Finding
 from taupy.model.question import Condition, Question
 from taupy.model.rows import TimerRow

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from taupy.analysis.event_loops import is_sleep, is_turn, library
 from taupy.analysis.findings import hot_lines, source
 from taupy.analysis.findings.calls import Sum
 from taupy.analysis.findings.hot_lines import at_line, share, short
 from taupy.analysis.findings.trial import Trial
+from taupy.dataclass import NamedTuple
 from taupy.model.finding import Finding
 from taupy.model.rows import TimerRow
 from taupy.units import count, duration

@@ -11,10 +11,10 @@ import re
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import closing, suppress
-from typing import NamedTuple
 
 from taupy.analysis.findings import source
 from taupy.analysis.findings.trial import Trial
+from taupy.dataclass import NamedTuple
 
 _MAKES = re.compile(r"\s*CREATE\s+(?:TEMP\w*\s+)?(?:TABLE|(?:UNIQUE\s+)?INDEX)\b", re.I)
 _COMMENT = re.compile(r"--[^\n]*")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from statistics import median
-from typing import NamedTuple
 
 from taupy.analysis.findings.calls import place
 from taupy.analysis.findings.trial import HOST, Trial
+from taupy.dataclass import NamedTuple
 from taupy.model.finding import Abstention, Finding
 from taupy.model.question import Condition, Question
 from taupy.model.rows import TimerRow

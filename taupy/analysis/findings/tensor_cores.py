@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from taupy.analysis.findings import kernels
 from taupy.analysis.findings.calls import largest_part
 from taupy.analysis.findings.gpu_clock import GpuClock, gpu_clock
 from taupy.analysis.findings.trial import Trial
 from taupy.catalog.datasheets import datasheet
+from taupy.dataclass import NamedTuple
 from taupy.model.finding import Finding
 from taupy.units import duration, percent
 

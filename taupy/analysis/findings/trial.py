@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import compress
-from typing import NamedTuple
 
 from taupy.analysis.findings.call_growth import CallGrowth, call_growth
 from taupy.analysis.findings.calls import TREE, Calls, Sum, around
 from taupy.analysis.kernel_advice import Advice
 from taupy.analysis.line_times import LineRow, estimates
 from taupy.analysis.own_code import owners
+from taupy.dataclass import NamedTuple
 from taupy.model.collectives import THREAD_NAME
 from taupy.model.finding import Cell, Confidence, Evidence, Finding
 from taupy.model.gpu import Device

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from taupy.analysis.findings import source
 from taupy.analysis.findings.calls import Sum
 from taupy.analysis.findings.trial import Trial
 from taupy.analysis.known_routines import among
+from taupy.dataclass import NamedTuple
 from taupy.model.rows import TimerRow
 
 _LOGGER = "logging/__init__.py:"

@@ -5,11 +5,10 @@ Of nested waits, only the outermost counts, so results do not depend on the vers
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from taupy.analysis.findings.calls import Sum
 from taupy.analysis.findings.trial import Trial
 from taupy.analysis.known_routines import is_wait
+from taupy.dataclass import NamedTuple
 from taupy.model.rows import ThreadRow
 
 

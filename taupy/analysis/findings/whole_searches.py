@@ -11,12 +11,13 @@ import ast
 import re
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 from taupy.analysis.findings import hot_lines, query_plans
 from taupy.analysis.findings.hot_lines import Hot, Part, Tree, name, share, short
 from taupy.analysis.findings.source import Function, called, names
 from taupy.analysis.findings.trial import Trial
+from taupy.dataclass import NamedTuple
 from taupy.model.finding import Confidence, Finding
 from taupy.units import count
 

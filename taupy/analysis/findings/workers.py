@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from taupy.analysis.findings.calls import phase
 from taupy.analysis.findings.trial import Trial
 from taupy.analysis.known_routines import among, is_wait
+from taupy.dataclass import NamedTuple
 from taupy.model.rows import ThreadRow, TimerRow
 from taupy.model.sampled import STATES
 
