@@ -1,14 +1,16 @@
 """What measuring adds before the program's first line, and after its last.
 
-    python benchmarks/startup.py
+    python benchmarks/startup.py [--threads 8000] [--children 400]
 
 A program of two lines is started natively and with `taupy run`, in turns. It prints the times of
 its first and of its last line, read from the same monotonic clock as its start and end. The table
 shows medians, and lowest values, which depend less on the machine's load. `taupy run` becomes the
 program (exec), so that the CPU time at the first line includes the launcher's.
 
-A second table has an empty program, from the start until the prompt returns, which is when the
-trial is stored: as ratios to `python` and to cProfile, taken in turns with them.
+Further tables have whole runs, from the start until the prompt returns, which is when the trial is
+stored: as ratios to `python` and to cProfile, taken in turns with them. The programs are an empty
+one, one whose threads come and go, and one whose forked children do, as those of servers; each
+thread and child makes one call.
 """
 
 from __future__ import annotations
@@ -37,6 +39,28 @@ BODIES = {
     "nothing": "",
     "imports": "import asyncio, json, decimal, argparse, unittest.mock",
 }
+
+
+THREADS = """\
+import threading
+def request(): pass
+for _ in range({count}):
+    thread = threading.Thread(target=request)
+    thread.start()
+    thread.join()
+"""
+CHILDREN = """\
+import os
+def job(): pass
+for _ in range({count}):
+    child = os.fork()
+    if child == 0:
+        job()
+        os._exit(0)
+    os.waitpid(child, 0)
+"""
+LARGER = 5
+"""An empty program is run so many times as often as the others."""
 
 
 class Times(NamedTuple):
@@ -85,9 +109,11 @@ def until_prompt(command: list[str], folder: Path) -> tuple[float, float]:
     return usage.ru_utime + usage.ru_stime, time.monotonic() - start
 
 
-def compare_empty_runs(folder: Path, measured: list[str], rounds: int) -> None:
-    script = folder / "empty.py"
-    script.touch()
+def compare_whole_runs(
+    folder: Path, measured: list[str], rounds: int, title: str, program: str, goal: str
+) -> None:
+    script = folder / "whole.py"
+    script.write_text(program)
     commands = {
         "python": [sys.executable],
         "cProfile": [sys.executable, "-m", "cProfile"],
@@ -100,8 +126,8 @@ def compare_empty_runs(folder: Path, measured: list[str], rounds: int) -> None:
             taken = until_prompt([*command, str(script)], folder)
             if round_number:  # the first round warms up
                 times[tool].append(taken)
-    print("\n| an empty program | CPU ms | of python | of cProfile | elapsed ms | of python |")
-    print("| --- | ---: | ---: | ---: | ---: | ---: |")
+    print(f"\n| {title} | CPU ms | of python | of cProfile | elapsed ms | of python | goal: CPU |")
+    print("| --- | ---: | ---: | ---: | ---: | ---: | ---: |")
     middle = {
         tool: [statistics.median(c) for c in zip(*of, strict=True)] for tool, of in times.items()
     }
@@ -109,7 +135,7 @@ def compare_empty_runs(folder: Path, measured: list[str], rounds: int) -> None:
         print(
             f"| {tool} | {1e3 * cpu:.0f} | {cpu / middle['python'][0]:.1f} "
             f"| {cpu / middle['cProfile'][0]:.1f} | {1e3 * elapsed:.0f} "
-            f"| {elapsed / middle['python'][1]:.1f} |",
+            f"| {elapsed / middle['python'][1]:.1f} | {goal if tool == 'taupy run' else ''} |",
             flush=True,
         )
 
@@ -123,6 +149,8 @@ def taupy_command() -> list[str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description="What measuring adds before and after.")
     parser.add_argument("--rounds", type=int, default=21)
+    parser.add_argument("--threads", type=int, default=8000)
+    parser.add_argument("--children", type=int, default=400)
     arguments = parser.parse_args()
     print(f"{tools.machine()}; {arguments.rounds} rounds\n")
     print("| program | milliseconds | native | taupy run | added | lowest: added | goal |")
@@ -158,7 +186,14 @@ def main() -> None:
                     f"| {'< 60' if at < 2 else ''} |",
                     flush=True,
                 )
-        compare_empty_runs(folder, measured, arguments.rounds)
+        threads, children = arguments.threads, arguments.children
+        fewer = max(1, arguments.rounds // LARGER)
+        for rounds, title, program, goal in (
+            (arguments.rounds, "an empty program", "", "4.6 x python"),
+            (fewer, f"{threads} threads", THREADS.format(count=threads), "1.5 x python"),
+            (fewer, f"{children} children", CHILDREN.format(count=children), "3 x python"),
+        ):
+            compare_whole_runs(folder, measured, rounds, title, program, goal)
 
 
 if __name__ == "__main__":

@@ -40,7 +40,7 @@ SMALL = {
     "benchmarks/rank_folders.py": ("--ranks", "3", "--rows", "50"),
     "benchmarks/reading.py": ("TAUPY", "--paths", "2000", "--rounds", "1"),
     "benchmarks/record.py": ("--paths", "2000", "--rounds", "1"),
-    "benchmarks/startup.py": ("--rounds", "1"),
+    "benchmarks/startup.py": ("--rounds", "1", "--threads", "300", "--children", "3"),
     "benchmarks/store.py": ("--paths", "2000"),
     "benchmarks/training.py": ("--sessions", "1", "--rounds", "2"),
     "benchmarks/values.py": ("--fleet", "fleet.db", "--large", "large.db", "--trials", "4",
