@@ -174,15 +174,15 @@ static int is_left_to_others(void)
         return 0;
     snprintf(text, sizeof text, "the program could not have its run stored itself: %s%s", why,
              is_filtered() ? "; memory, processor time and counters were read until then" : "");
-    if (part != NULL && (int64_t)root_pid == part->pid)
+    if (part != NULL)
         metadata_write("taupy.health.left", text);
     return 1;
 }
 
 int store(void)
 {
-    if (!is_measured() || storer_argv == NULL || root_pid == 0 || is_left_to_others() ||
-        root_pid != getpid())
+    if (!is_measured() || storer_argv == NULL || root_pid == 0 || root_pid != getpid() ||
+        is_left_to_others())
         return 0;
     root_pid = 0; /* only once */
     posix_spawn_file_actions_t actions;

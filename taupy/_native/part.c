@@ -223,8 +223,10 @@ static void *map_file(uint64_t from, uint64_t to, uint64_t *end)
         if (*end > to && !(file_may_have(*end) && ftruncate(fd, (off_t)*end) == 0))
             *end = to;
         memory = mmap(NULL, *end - from, PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t)from);
-        if (memory != MAP_FAILED && from == 0)
+        if (memory != MAP_FAILED && from == 0) {
             flock(fd, LOCK_SH | LOCK_NB); /* until this process ends: the mapping keeps it */
+            madvise(memory, *end, MADV_RANDOM); /* no readahead, which would fill the hole */
+        }
     }
     close(fd);
     return memory == MAP_FAILED ? NULL : memory;
