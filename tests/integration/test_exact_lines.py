@@ -313,3 +313,37 @@ def test_comparisons_mark_estimates_only(runs):
     shown = runs.taupy(*compared).stdout
     row = next(line for line in shown.splitlines() if "total += i" in line)
     assert row.count("~") >= 4, row
+
+
+LAYERS = """
+import torch
+class Block(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = torch.nn.Linear(4, 4)
+    def forward(self, x):
+        x = self.inner(x)
+        return torch.relu(x)
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.blocks = torch.nn.ModuleList(Block() for _ in range(3))
+    def forward(self, x):
+        for block in self.blocks:
+            x = block(x)
+        return x
+net, x = Net(), torch.ones(2, 4)
+for _ in range(7):
+    net(x).sum().backward()
+"""
+
+
+def test_lines_of_layers_are_counted(runs):
+    """A layer's call has a call path of its own, through which its lines belong to it."""
+    pytest.importorskip("torch", reason="torch is not installed")
+    runs.run(LAYERS, *ALL)
+    found = counts(runs, LAYERS)
+    assert found["x = self.inner(x)"] == found["return torch.relu(x)"] == 7 * 3
+    assert found["for block in self.blocks:"] == 7 * (3 + 1)
+    assert found["x = block(x)"] == 7 * 3
+    assert found["return x"] == found["net(x).sum().backward()"] == 7
