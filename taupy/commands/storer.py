@@ -262,7 +262,8 @@ def _hottest(group: GroupPlaces, place: Place) -> str:
 
     where = places.at(place) or places.described(place)
     line = place.hottest
-    if place.timer is not None and line is not None and line.time_ns < _MOSTLY * place.ns:
+    is_part = line is not None and line.time_ns < _MOSTLY * place.ns
+    if place.timer is not None and is_part and place.timer.short_name != "<module>":
         where = places.where(place.timer)  # the time is the routine's, not that of one line
     most = "mostly waiting at" if place.kind == "waiting" else "most in"
     of = "" if group.group == MAIN else f" of {group.title.partition(',')[0]}"

@@ -531,6 +531,7 @@ def text_of(place: Place, width: int) -> str:
         parts = [
             (places.short(part.timer).removeprefix("import "), duration(part.ns))
             for part in place.callees[:_CALLEES]
+            if part.ns >= _LEAST * place.ns or part is place.callee
         ]
         first = [f"{_shortened(name, width - len(time) - 1)} {time}" for name, time in parts[:1]]
         return ", ".join(_fitting([*first, *(" ".join(part) for part in parts[1:])], width))

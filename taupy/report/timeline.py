@@ -125,7 +125,8 @@ def lane_name(thread: ThreadRow) -> str:
         return f"GPU {thread.context - 1}, {thread.name or f'stream {thread.thread}'}"
     name = thread.name or f"thread {thread.thread}"
     name = "main thread" if name == "MainThread" else name
-    return name if not thread.node else f"process {thread.node}, {name}"
+    is_alone = not thread.node or name == f"rank {thread.node}"
+    return name if is_alone else f"process {thread.node}, {name}"
 
 
 def _rows(activities: Iterable[ActivityRow]) -> Iterator[list[ActivityRow]]:

@@ -431,10 +431,16 @@ def test_a_method_that_attrs_has_made_is_named_by_its_class():
 
 
 @pytest.mark.parametrize(
-    ("line_ns", "where"), [(80, "app.py:9 (100 ns, 100 %)"), (60, "work (app.py:3): 100 ns, 100 %")]
+    ("routine", "line_ns", "where"),
+    [
+        (own("work", 3), 80, "app.py:9 (100 ns, 100 %)"),
+        (own("work", 3), 60, "work (app.py:3): 100 ns, 100 %"),
+        (MAIN, 60, "app.py:9 (100 ns, 100 %)"),  # its name says less than any line
+    ],
+    ids=["line", "routine", "module"],
 )
-def test_the_end_of_a_run_names_a_line_only_if_it_has_the_time(line_ns, where):
-    groups = places.of_profile(profile_of(host(root(call(own("work", 3), 1, 100)))))
+def test_the_end_of_a_run_names_a_line_only_if_it_has_the_time(routine, line_ns, where):
+    groups = places.of_profile(profile_of(host(root(call(routine, 1, 100)))))
     group, place = places.hottest(groups)
     line = HotLine("app.py", 9, line_ns, 1.0, "text", None)
     assert storer._hottest(group, replace(place, hottest=line)) == f"most in {where}"

@@ -9,9 +9,11 @@ from dataclasses import replace
 import pytest
 
 from taupy.analysis.findings.limits import MOST_FINDINGS
+from taupy.analysis.places import Part, Place
 from taupy.answers.own_code import own_code
 from taupy.commands import main
 from taupy.model.profile import LineTime, SourceFile, Timer
+from taupy.model.rows import TimerRow
 from taupy.model.thread_groups import MAIN
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.writer import add_profile
@@ -395,3 +397,10 @@ def test_a_trial_without_any_call_tree_has_no_findings(tmp_path, capsys):
 )
 def test_times_of_evidence_have_their_unit_on_the_page(heading, shown):
     assert front._evidence_cell(heading, 711_563_128) == shown
+
+
+def test_imports_that_take_little_are_not_named():
+    times = {"import torch": 9_900_000_000, "import numpy": 99_300_000}
+    parts = [Part(TimerRow(name, name, None, None, "IMPORT"), ns, 1) for name, ns in times.items()]
+    place = Place("imports", None, 10_000_000_000, 0.9, callees=parts)
+    assert screen.text_of(place, 80) == "torch 9.90 s"

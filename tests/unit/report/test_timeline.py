@@ -8,7 +8,7 @@ from taupy.profiledb.activities import ActivityRow
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.writer import add_profile
 from taupy.report import contents
-from taupy.report.timeline import Timeline
+from taupy.report.timeline import Timeline, lane_name
 from tests.builders import gpu_profile, small_profile
 
 STREAM = ThreadRow(0, 1, 0, "stream", "stream 7")
@@ -52,3 +52,9 @@ def test_without_a_trace_there_is_no_timeline(tmp_path):
     with ProfileDB.open(tmp_path / "a.db", create=True) as db:
         add_profile(db, small_profile(1))
         assert contents.of_trial(db, db.trial(1)).timeline.count == 0
+
+
+def test_a_rank_is_called_by_its_number_alone():
+    assert lane_name(ThreadRow(1, 0, 0, "host", "rank 1")) == "rank 1"
+    assert lane_name(ThreadRow(2, 0, 0, "host", "rank 1")) == "process 2, rank 1"
+    assert lane_name(ThreadRow(1, 0, 0, "host", "MainThread")) == "process 1, main thread"
