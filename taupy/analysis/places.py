@@ -12,7 +12,7 @@ a routine is follows from the path that was recorded with it (`own_code.py`).
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import astuple, dataclass, field
 from functools import cached_property
 from itertools import compress
@@ -30,7 +30,7 @@ from taupy.analysis.own_code import (
     package_of,
 )
 from taupy.dataclass import NamedTuple
-from taupy.model.forest import callers_first
+from taupy.model.forest import callers_first, levels
 from taupy.model.metric import ROOT_TIMER, TIME
 from taupy.model.profile import Profile
 from taupy.model.rows import ThreadRow, TimerRow
@@ -315,7 +315,11 @@ class _Tally:
         self.groups = [number_of[name] for name in group_of]
         self.paths = [path_of.get(timer.timer) or timer.file for timer in tree.timers]
         self.counted = self._counted()
-        self.order = callers_first(tree.parent)
+        self.levels = levels(tree.parent)
+        if self.levels and self._is_whole():
+            self.order: Sequence[int] = [row for level in self.levels for row in level.tolist()]
+        else:
+            self.levels, self.order = [], callers_first(tree.parent)
         self.begins = self._begins()
         self._add(Extent(frozenset(self._files(self.begins))))
         if (wider := self._wider()) is not None:
@@ -407,34 +411,44 @@ class _Tally:
         number_of = {context: number for number, context in enumerate(dict.fromkeys(contexts))}
         begin = [number_of[context] for context in contexts]
         self.contexts = list(number_of)
-        context = self.context = [-1] * len(tree.parent)
+        context = [-1] * len(tree.parent)
         numbers: dict[int, int] = {}
         steps: list[_Step] = []
         after: list[int] = []
         counts: list[float] = []
         times: list[float] = []
         find, size = numbers.get, 2 * len(timers)
-        parent, thread, timer = tree.parent, tree.thread, tree.timer
-        calls, exclusive = tree.calls, tree.exclusive
-        for row in self.order:
-            above, count, time = parent[row], calls[row], exclusive[row]
-            before = context[above] if above >= 0 else begin[thread[row]]
-            key = before * size + 2 * timer[row] + (count == 0)
-            number = find(key)
-            if number is None:
-                number = numbers[key] = len(steps)
-                step = self._step(self.contexts[before], timer[row], count == 0)
-                steps.append(step)
-                after.append(number_of.setdefault(step.context, len(number_of)))
-                if after[-1] == len(self.contexts):
-                    self.contexts.append(step.context)
-                counts.append(0)
-                times.append(0)
-            context[row] = after[number]
-            if count:
-                counts[number] += count
-            if time:
-                times[number] += time
+
+        def new(key: int) -> int:
+            before, called = divmod(key, size)
+            code, is_not_called = divmod(called, 2)
+            step = self._step(self.contexts[before], code, bool(is_not_called))
+            after.append(number_of.setdefault(step.context, len(number_of)))
+            if after[-1] == len(self.contexts):
+                self.contexts.append(step.context)
+            steps.append(step)
+            return numbers.setdefault(key, len(numbers))
+
+        if self.levels:
+            context, counts, times = self._by_level(begin, size, numbers, new, after)
+        else:
+            parent, thread, timer = tree.parent, tree.thread, tree.timer
+            calls, exclusive = tree.calls, tree.exclusive
+            for row in self.order:
+                above, count, time = parent[row], calls[row], exclusive[row]
+                before = context[above] if above >= 0 else begin[thread[row]]
+                key = before * size + 2 * timer[row] + (count == 0)
+                number = find(key)
+                if number is None:
+                    number = new(key)
+                    counts.append(0)
+                    times.append(0)
+                context[row] = after[number]
+                if count:
+                    counts[number] += count
+                if time:
+                    times[number] += time
+        self.context = context
         self._sum(steps, counts, times)
         self.slept: dict[tuple[int, int], tuple[int, float]] = {}
         for row, (looks, ns) in self.seen.asleep.items():
@@ -445,10 +459,58 @@ class _Tally:
         waits: dict[tuple[int, int, int], list[float]] = defaultdict(lambda: [0, 0.0])
         for row, lines in self.seen.waits.items():
             for line, number, ns in lines:
-                sums = waits[self.contexts[context[row]].group, self.owner_of[timer[row]], line]
+                owner = self.owner_of[tree.timer[row]]
+                sums = waits[self.contexts[context[row]].group, owner, line]
                 sums[0] += number
                 sums[1] += ns
         self.waits = waits
+
+    def _is_whole(self) -> bool:
+        """Whether all numbers are integers, whose sums fit into 64 bits."""
+        calls, exclusive = self.tree.calls, self.tree.exclusive
+        return all(
+            {*map(type, column)} == {int} and sum(map(abs, column)) < 1 << 62  # type: ignore[arg-type]
+            for column in (calls, exclusive)
+        )
+
+    def _by_level(
+        self,
+        begin: Sequence[int],
+        size: int,
+        numbers: Mapping[int, int],
+        new: Callable[[int], int],
+        after: Sequence[int],
+    ) -> tuple[list[int], list[float], list[float]]:
+        """The context after each row, and the calls and times of each step.
+
+        Args:
+            begin: the context of each thread.
+            numbers: the steps that are known, by context and routine.
+            new: adds a step.
+            after: the context after each step.
+        """
+        import numpy as np
+
+        tree = self.tree
+        parent, calls = np.array(tree.parent, "i8"), np.array(tree.calls, "i8")
+        first = np.array(begin, "i8")[np.array(tree.thread, "i8")]
+        called = 2 * np.array(tree.timer, "i8") + (calls == 0)
+        context, step = np.full(len(parent), -1, "i8"), np.full(len(parent), -1, "i8")
+        for level in self.levels:
+            above = parent[level]
+            keys = np.where(above >= 0, context[above], first[level]) * size + called[level]
+            distinct, begins, which = np.unique(keys, return_index=True, return_inverse=True)
+            of_keys = distinct.tolist()
+            for at in np.argsort(begins).tolist():
+                if of_keys[at] not in numbers:
+                    new(of_keys[at])
+            step[level] = np.array([numbers[key] for key in of_keys], "i8")[which]
+            context[level] = np.array(after, "i8")[step[level]]
+        rows = np.concatenate(self.levels)
+        counts, times = np.zeros(len(after), "i8"), np.zeros(len(after), "i8")
+        np.add.at(counts, step[rows], calls[rows])
+        np.add.at(times, step[rows], np.array(tree.exclusive, "i8")[rows])
+        return context.tolist(), counts.tolist(), times.tolist()
 
     def _step(self, before: _Context, code: int, is_not_called: bool) -> _Step:
         """From a caller's context to that of a routine that it calls."""

@@ -7,7 +7,7 @@ from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from taupy.analysis.match import Key, Level, NameTable
 from taupy.comparison.matching import matched
 from taupy.comparison.sides import Side
-from taupy.model.forest import preorder
+from taupy.model.forest import places_of, preorder
 from taupy.model.question import Question
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.values import values
@@ -34,8 +34,7 @@ class Paths(Mapping[Hashable, Key]):
         key_of: dict[tuple[Hashable, int], int] = {}
         for side, names in zip(tables, matched(db, trials, timers, level, table), strict=True):
             paths, above, lasts = map(side.row_labels, by)
-            row_of = {path: row for row, path in enumerate(paths)}
-            parents = [row_of.get(path, -1) for path in above]
+            parents = places_of(above, paths)
             own: dict[int, int] = {}
             for row in preorder(parents):
                 parent = own[paths[parents[row]]] if parents[row] >= 0 else -1

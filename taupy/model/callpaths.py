@@ -9,21 +9,19 @@ deep.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import repeat
 
-from taupy.model.forest import outermost, preorder
+from taupy.model.forest import outermost, places_of, preorder
 from taupy.model.table import Amount, Column, Table
 
 
 def parents(table: Table) -> list[int]:
     """Each row's parent row, -1 for a root."""
     ids = table.labels["callpath"]
-    code_of = dict(zip(ids, range(len(ids)), strict=True))
-    above = list(map(code_of.get, table.labels["parent"], repeat(-1)))
+    above = places_of(table.labels["parent"], ids)
     if table.codes["callpath"] == range(table.size):  # of one thread
         codes = table.codes["parent"]
         return above if codes == range(table.size) else list(map(above.__getitem__, codes))
-    size = len(code_of)
+    size = len(ids)
     threads = [thread * size for thread in table.codes["thread"]]
     keys = map(int.__add__, threads, table.codes["callpath"])
     row_of = {key: row for row, key in enumerate(keys)}

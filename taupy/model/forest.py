@@ -8,7 +8,19 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
-from typing import TypeVar
+from itertools import repeat
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    Column = np.ndarray[Any, np.dtype[np.int64]]
+
+MANY = 50_000
+"""Rows from which on NumPy, whose import takes a tenth of a second, is faster than dictionaries and
+lists that are larger than a processor's caches."""
+SHALLOW = 64
+"""Mean number of rows of a depth from which on a forest is shallow."""
 
 _Column = TypeVar("_Column", "array[int]", list[int], list[float])
 
@@ -84,6 +96,48 @@ def callers_first(parent: Sequence[int]) -> Sequence[int]:
                 reached[here] = 2
                 order.append(here)
     return order
+
+
+def levels(parent: Sequence[int]) -> list[Column]:
+    """The rows of each depth, of a large and shallow forest, as far as they are below a root: a few
+    steps of NumPy for each depth then take less time than one for each row. Of others, nothing."""
+    if len(parent) < MANY:
+        return []
+    import numpy as np
+
+    above = np.array(parent, "i8")
+    depth = (above >= 0).astype("i4")
+    for _ in range(len(parent).bit_length()):  # each round, all rows look twice as far up
+        below = np.flatnonzero(above >= 0)
+        if not len(below):
+            break
+        callers = above[below]
+        depth[below] += depth[callers]
+        above[below] = above[callers]
+    rows = np.flatnonzero(above < 0)  # without those that call themselves, in a damaged file
+    rows = rows[np.argsort(depth[rows], kind="stable")]
+    ends = np.cumsum(np.bincount(depth[rows]))
+    return np.split(rows, ends[:-1]) if len(ends) * SHALLOW < len(rows) else []
+
+
+def places_of(names: Sequence[int | None], among: Sequence[int]) -> list[int]:
+    """The position of each name among others, which are distinct; -1 of None and of those that are
+    missing."""
+    if len(among) < MANY:
+        place_of = dict(zip(among, range(len(among)), strict=True))
+        return list(map(place_of.get, names, repeat(-1)))  # type: ignore[arg-type]
+    import numpy as np
+
+    here, wanted = np.array(among, "i8"), np.array([name or 0 for name in names], "i8")
+    order, by_name = np.argsort(here), np.argsort(wanted)
+    here, sought = here[order], wanted[by_name]  # in order, both are read once
+    at = np.minimum(np.searchsorted(here, sought), len(here) - 1)
+    places = np.empty(len(wanted), "i8")
+    places[by_name] = np.where(here[at] == sought, order[at], -1)
+    if 0 in here:
+        places[[name is None for name in names]] = -1
+    positions: list[int] = places.tolist()
+    return positions
 
 
 def outermost(parent: Sequence[int], keys: Sequence[int]) -> array[int]:
