@@ -171,14 +171,14 @@ else:
             defaults = {field: members.pop(field) for field in names if field in members}
 
             def __new__(cls, *args, **kwargs):
-                made.__new__ = _tuple_constructor(made, names, defaults)
-                return made.__new__(cls, *args, **kwargs)
+                complete.__new__ = _tuple_constructor(complete, names, defaults)
+                return complete.__new__(cls, *args, **kwargs)
 
             fields = {field: _tuplegetter(at, "") for at, field in enumerate(names)}
             facts = {"_fields": names, "_field_defaults": defaults, "__match_args__": names}
             members = {**_TUPLE_METHODS, **fields, **facts, **members}
-            made = type(name, (tuple,), {"__slots__": (), "__new__": __new__, **members})
-            return made
+            complete = type(name, (tuple,), {"__slots__": (), "__new__": __new__, **members})
+            return complete
 
     def _tuple_constructor(cls, names, defaults):
         scope = {"_new": tuple.__new__, **{f"_{name}": defaults[name] for name in defaults}}
@@ -190,16 +190,16 @@ else:
         return constructor
 
     def _make(cls, values):
-        made = tuple.__new__(cls, values)
-        if len(made) != len(cls._fields):
-            raise TypeError(f"Expected {len(cls._fields)} arguments, got {len(made)}")
-        return made
+        row = tuple.__new__(cls, values)
+        if len(row) != len(cls._fields):
+            raise TypeError(f"Expected {len(cls._fields)} arguments, got {len(row)}")
+        return row
 
     def _replace(self, /, **changes):
-        made = self._make(map(changes.pop, self._fields, self))
+        row = self._make(map(changes.pop, self._fields, self))
         if changes:
             raise ValueError(f"Got unexpected field names: {list(changes)!r}")
-        return made
+        return row
 
     def _as_dict(self):
         return dict(zip(self._fields, self, strict=True))

@@ -247,13 +247,12 @@ class Engine:
         signals = _sigmask(_BLOCK, _SIGNALS)
         try:
             argv, environment = self.storer
-            stores = self.root_pid == _getpid() and argv and rights.now() == self.rights
-            if stores:  # before the part is written: a daemon thread blocks no signals
-                engine_part.ignore_signals()
+            if not (argv and self.root_pid == _getpid() and rights.now() == self.rights):
+                return self.stop()
+            self.root_pid = 0
+            engine_part.ignore_signals()  # before the part is written: other threads block none
             self.stop()
-            if stores:
-                self.root_pid = 0
-                engine_part.store(argv, environment, self.stderr)
+            engine_part.store(argv, environment, self.stderr)
         except Exception:
             return  # the ending cannot be noted, but the part exists
         finally:

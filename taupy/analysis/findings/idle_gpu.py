@@ -56,13 +56,13 @@ def find(trial: Trial) -> Iterator[Finding | Abstention]:
         if time.unproven_ns >= LEAST * time.span_ns:
             yield Abstention(
                 KIND,
-                f"{trial.gpu_name(gpu)} waited {duration(time.unproven_ns)} for "
-                f"{OUTSIDE}: it may have worked for another process",
+                "it may have worked for another process: trace all of them, or a longer time",
+                fact=f"{trial.gpu_name(gpu)} waited {duration(time.unproven_ns)} for {OUTSIDE}",
             )
         for loss in lost(time):
             if loss.name in _SAID and loss.share(time) >= LEAST:
-                one = (loss.ns, gpu, loss)
-                largest[loss.name] = max(largest.get(loss.name, one), one)
+                others = largest.get(loss.name, (0.0, gpu, loss))
+                largest[loss.name] = max(others, (loss.ns, gpu, loss))
     for name, (ns, gpu, loss) in largest.items():
         if _is_judged(trial, name):
             continue

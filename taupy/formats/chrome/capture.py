@@ -52,12 +52,12 @@ class Capture:
         """
         if not launched:
             return FormatError(f"the trace has no work of a CUDA graph for {self.file} to explain")
-        made = {len(nodes) for nodes in self.graphs}
+        captured = {len(nodes) for nodes in self.graphs}
         several = "graphs of " if len(self.graphs) > 1 else ""
         return FormatError(
             f"{self.file} is not the capture of a graph in the trace: it made {several}"
-            f"{_listed(made)} nodes, and the graphs ran {_listed(launched)} kernels and copies"
-            + (", in another order or with other names" if made & launched else "")
+            f"{_listed(captured)} nodes, and the graphs ran {_listed(launched)} kernels and copies"
+            + (", in another order or with other names" if captured & launched else "")
         )
 
 
@@ -110,14 +110,14 @@ def captured(path: Path, progress: Progress) -> Capture:
         of_thread.sort(key=lambda entry: (entry[0], -entry[1]))
     around = {thread: _Around(of_thread) for thread, of_thread in slices.items()}
     ends.sort()
-    made = [
+    captured = [
         (
             bisect_left(ends, call.start),
             Node(around[call.thread].at(call.start) if call.thread in around else (), call.kernel),
         )
         for call in nodes
     ]
-    graphs = groupby(made, key=lambda entry: entry[0])
+    graphs = groupby(captured, key=lambda entry: entry[0])
     return Capture(path, [[node for _, node in of_graph] for _, of_graph in graphs])
 
 

@@ -258,6 +258,8 @@ def test_a_wait_for_work_outside_the_trace_is_no_verdict(report):
     text = " ".join(text.split())
     assert "whether it was idle then is not proven" in text
     assert "Findings" not in text and "no verdict on idle GPU" in text
+    _, lacking = taupy("report", "--db", "t.db").stdout.split("no verdict on idle GPU: ")
+    assert "of work that the trace does not have" in " ".join(lacking.split())  # without -v, too
 
 
 @pytest.mark.parametrize("call", ["cudaFree", "hipMalloc", "cuModuleLoadData"])
