@@ -25,7 +25,7 @@ class Datasheet:
     Attributes:
         gpu: the name that we print.
         words: the significant words of the driver's name.
-        compute_capability: in CUDA's notation.
+        compute_capability: in CUDA's notation; "" of another maker's GPU.
         multiprocessors: number of multiprocessors; `clock_hz` is the boost clock on which the peaks
             are based, None if the document does not give it.
         peaks: name of the ceiling -> flop/s (op/s for INT8).
@@ -86,6 +86,7 @@ GB200 | gb200 | 10.0 | 152 | - | 40 80 - - 40 1250 2500 2500 5000 5000 | 8000 | 
 GeForce RTX 5070 | rtx 5070 | 12.0 | 48 | 2512 | - 30.9 30.9 30.9 - 30.9 61.7 61.7 123.5 246.9 | 672 | NVIDIA RTX Blackwell architecture whitepaper
 GeForce RTX 5080 | rtx 5080 | 12.0 | 84 | 2617 | - 56.3 56.3 56.3 - 56.3 112.6 112.6 225.1 450.2 | 960 | NVIDIA RTX Blackwell architecture whitepaper
 GeForce RTX 5090 | rtx 5090 | 12.0 | 170 | 2407 | - 104.8 104.8 104.8 - 104.8 209.5 209.5 419 838 | 1792 | NVIDIA RTX Blackwell architecture whitepaper
+MI300X | mi300x | - | 304 | 2100 | 81.7 163.4 - - 163.4 653.7 1307.4 1307.4 2614.9 2614.9 | 5300 | AMD Instinct MI300X data sheet
 """  # noqa: E501 - one GPU, one line
 
 # Bytes in a clock: L1 of every multiprocessor 128 since Volta; L2 where NVIDIA says so.
@@ -95,7 +96,7 @@ _L2_REFERENCE = "NVIDIA A100 architecture whitepaper (L2 bytes a clock) x boost 
 
 # Words in drivers' names that do not distinguish models.
 _SAYS_NOTHING = frozenset(
-    {"nvidia", "tesla", "geforce", "quadro", "graphics", "gpu", "generation"}
+    {"nvidia", "amd", "instinct", "tesla", "geforce", "quadro", "graphics", "gpu", "generation"}
     | {"server", "edition", "hgx", "dgx", "sxm"}
 )
 # Sizes of memory or form factors in drivers' names of which the model has only one.
@@ -108,20 +109,21 @@ _HARMLESS = {
     "H200": {"141gb", "hbm3e"},
     "GH200 96 GB": {"480gb", "120gb", "96gb", "hbm3"},
     "B200": {"180gb", "192gb"},
+    "MI300X": {"oam", "vf"},  # a virtual function of it is all of it
 }
 
 
 def _rows() -> Iterator[Datasheet]:
     for line in _TABLE.strip().splitlines():
         gpu, words, capability, sms, mhz, peaks, dram, reference = (
-            cell.strip() for cell in line.split("|")
+            "" if cell.strip() == "-" else cell.strip() for cell in line.split("|")
         )
-        clock = None if mhz == "-" else float(mhz) * 1e6
+        clock = float(mhz) * 1e6 if mhz else None
         values = peaks.split()
         if len(values) != len(_COLUMNS):
             raise ValueError(f"the row of {gpu} has {len(values)} peaks, not {len(_COLUMNS)}")
         caches = {}
-        if clock is not None and float(capability) >= 7:
+        if clock is not None and capability and float(capability) >= 7:
             caches["L1"] = float(_L1_BYTES * int(sms))
             if capability in _L2_BYTES:
                 caches["L2"] = float(_L2_BYTES[capability])

@@ -20,6 +20,7 @@ from taupy.catalog import datasheets
         ("NVIDIA H200", "H200"),
         ("NVIDIA GeForce RTX 5090", "GeForce RTX 5090"),
         ("NVIDIA L40S", "L40S"),
+        ("AMD Instinct MI300X VF", "MI300X"),
     ],
 )
 def test_a_drivers_name_finds_its_datasheet(driver, gpu):
@@ -34,7 +35,7 @@ def test_a_drivers_name_finds_its_datasheet(driver, gpu):
         "NVIDIA GeForce RTX 4070 SUPER",
         "NVIDIA GeForce RTX 5070 Ti",
         "NVIDIA A100-SXM4-40GB MIG 1g.5gb",
-        "AMD Instinct MI300X",
+        "AMD Instinct MI300A",
         "",
     ],
 )
