@@ -181,8 +181,10 @@ static int is_left_to_others(void)
 
 int store(void)
 {
-    if (!is_measured() || storer_argv == NULL || root_pid == 0 || root_pid != getpid() ||
-        is_left_to_others())
+    if (part != NULL && (int64_t)root_pid != part->pid)
+        return 0; /* a forked child */
+    if (!is_measured() || storer_argv == NULL || root_pid == 0 || is_left_to_others() ||
+        root_pid != getpid()) /* last: a filter may kill who asks */
         return 0;
     root_pid = 0; /* only once */
     posix_spawn_file_actions_t actions;

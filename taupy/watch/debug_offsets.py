@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_COOKIE = b"xdebugpy"
+_MAGIC = b"xdebugpy"
 _HEAD = Struct("<8sQQ")
 _INTERPRETER = (
     *("size", "id", "next", "threads_head", "gc", "imports_modules", "sysdict", "builtins"),
@@ -87,8 +87,8 @@ def offsets(
     if structures is None:
         return None
     numbers = Struct(f"<{sum(map(len, structures))}Q")
-    cookie, version, is_free_threaded = _HEAD.unpack(read(runtime, _HEAD.size))
-    if cookie != _COOKIE or version >> 16 != 0x300 | minor or is_free_threaded:
+    magic, version, is_free_threaded = _HEAD.unpack(read(runtime, _HEAD.size))
+    if magic != _MAGIC or version >> 16 != 0x300 | minor or is_free_threaded:
         return None
     values = iter(numbers.unpack(read(runtime + _HEAD.size, numbers.size)))
     of_runtime, interpreter, thread, frame, code = (
