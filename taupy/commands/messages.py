@@ -8,7 +8,7 @@ from contextlib import suppress
 
 from taupy.escaping import visible
 
-_PATIENCE_S = 0.5
+_PATIENCE_MS = 500
 
 
 def say(*lines: str) -> None:
@@ -26,7 +26,7 @@ def leave_word(descriptor: int, *lines: str) -> None:
     The calling process must end soon: the thread that writes may be left waiting.
     """
     import os
-    from _thread import allocate_lock, start_new_thread  # `threading` takes long to import
+    from _thread import start_new_thread  # `threading` takes long to import
 
     text = "".join(f"taupy: {visible(line)}\n" for line in lines)
     data = text.encode(errors="backslashreplace")
@@ -38,6 +38,7 @@ def leave_word(descriptor: int, *lines: str) -> None:
                 return
         whole = len(data) <= select.PIPE_BUF  # so much is written as a whole, or not at all
         pieces = [data] if whole else data.splitlines(keepends=True)
+        over, writes = os.pipe()
     except OSError:
         return
 
@@ -45,13 +46,13 @@ def leave_word(descriptor: int, *lines: str) -> None:
         with suppress(OSError):
             for piece in pieces:
                 os.write(descriptor, piece)
+        os.close(writes)
 
-        done.release()
-
-    done = allocate_lock()
-    done.acquire()
     start_new_thread(write, ())
-    done.acquire(timeout=_PATIENCE_S)
+    # A lock's timeout is a moment of the clock, which a library may have replaced (libfaketime).
+    end = select.poll()
+    end.register(over, 0)
+    end.poll(_PATIENCE_MS)
 
 
 def is_in_background(terminal: int) -> bool:

@@ -333,7 +333,8 @@ def test_only_one_module_opens_sqlite_files():
     opening = set()
     for file in Path(package.__file__).parent.rglob("*.py"):
         for node in ast.walk(ast.parse(file.read_text("utf-8"))):
-            if isinstance(node, ast.Attribute) and node.attr == "connect":
-                opening |= {file.name} if ast.unparse(node) == "sqlite3.connect" else set()
+            call = ast.unparse(node) if isinstance(node, ast.Call) else ""
+            if call.startswith("sqlite3.connect(") and call != "sqlite3.connect(':memory:')":
+                opening.add(file.name)
     assert opening == {"sqlite.py"}
     assert sqlite3.sqlite_version_info > (3, 37)

@@ -270,7 +270,8 @@ for _ in range(40):
 def test_threads_that_end_while_others_work_are_added_up_exactly(runner):
     trial = runner.run(
         """
-import threading
+import sys, threading
+sys.setswitchinterval(0.0002)
 def leaf(): pass
 def work(n):
     for _ in range(n): leaf()
