@@ -48,6 +48,7 @@ def forkserver():
     other()  # from now on the server runs
     fork_process("forkserver")
     other()  # it can write again
+    multiprocessing.forkserver._forkserver._stop()  # what it has lost is known when it has ended
 def other():
     child = multiprocessing.get_context("forkserver").Process(target=int)
     child.start(); child.join()
