@@ -141,12 +141,12 @@ def test_only_threads_without_a_name_of_their_own_are_added_up(runner):
 def test_a_row_knows_how_long_its_threads_took(runner):
     trial = runner.run(
         """
-import threading, time
+import os, threading, time
 def nap(s): time.sleep(s)
 for s in (0.001, 0.001, 0.05, 0.001, 0.1, 0.001, 0.001, 0.2):
-    t = threading.Thread(target=nap, args=(s,)); t.start(); t.join(); time.sleep(0.01)
-time.sleep(0.05)
-threading.Thread(target=nap, args=(0.001,)).start()
+    t = threading.Thread(target=nap, args=(s,)); t.start(); t.join()
+    while len(os.listdir("/proc/self/task")) > 1: time.sleep(0.001)
+threading.Thread(target=nap, args=(60,), daemon=True).start()
 """,
         "native",
         "--threads",

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import taupy as package
+from taupy.model.profile import OperatorInput, SourceFile
 from taupy.profiledb import kernel_codes
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.opening import opened
@@ -86,12 +87,14 @@ def full(tmp_path_factory, new_address):
         layers, loading = known(number=7), replace(gpu_profile(), uuid=UUID.format(8))
         add_profile(db, layers)
         loading.modules = [loaded("0" * 64)]
+        loading.sources = [SourceFile("/home/u/train.py", "train.py", "1" * 64, text="step()\n")]
+        loading.threads[0].inputs = [OperatorInput(2, "float32[16x559]", 10, 900, 10, 5800)]
         add_profile(db, loading)
         list(kernel_codes.storing(db, [RICH]))
     create(address, str(place / "files"))
     for command in ("trials tag 1 kept", "derive add rate time/calls"):
         assert taupy(*command.split(), cwd=place).returncode == 0
-    assert taupy("push", "--to", address, cwd=place).returncode == 0
+    assert taupy("push", "--with-source", "--to", address, cwd=place).returncode == 0
     return str(place / "taupy.db"), address
 
 
