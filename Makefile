@@ -115,7 +115,8 @@ javascript:
 
 browsers: $(TEST)/.installed-browsers
 	$(if $(PICTURES),TAUPY_SCREENSHOTS=$(PICTURES)) \
-	  $(TEST)/bin/python -m pytest -q tests/integration/test_page_in_browsers.py $(if $(BROWSER),-k $(BROWSER))
+	  $(TEST)/bin/python -m pytest -q tests/integration/test_page_in_browsers.py $(if $(BROWSER),-k $(BROWSER)) \
+	  $(if $(SLOW_SHARE),--slow-share $(SLOW_SHARE))
 
 sanitize: test-environment
 	$(TEST)/bin/python scripts/sanitize.py $(SANITIZE)
