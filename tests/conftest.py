@@ -30,6 +30,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from taupy.errors import NOTICES
 from taupy.instrument import runfolder
 from taupy.state import places
 from tests import fake_gpu
@@ -138,6 +139,13 @@ def runs_of_others_are_not_seen():
         patch.setattr(runfolder, "state_folders", folders)
         patch.setattr(places, "state_folders", folders)
         yield
+
+
+@pytest.fixture(autouse=True)
+def notices_end_with_their_test():
+    """A command says them and forgets them; a test that calls what is below it need not."""
+    yield
+    NOTICES.clear()
 
 
 @pytest.fixture(scope="session")

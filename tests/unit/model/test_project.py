@@ -22,9 +22,7 @@ def file(tmp_path, monkeypatch):
     (tmp_path / "below").mkdir()
     monkeypatch.chdir(tmp_path / "below")
     monkeypatch.delenv("TAUPY_DB", raising=False)
-    NOTICES.clear()
-    yield tmp_path / "pyproject.toml"
-    NOTICES.clear()
+    return tmp_path / "pyproject.toml"
 
 
 def database():

@@ -427,7 +427,6 @@ def test_a_file_of_an_older_version_is_read_as_it_is_and_upgraded_by_a_writer(tm
             )
     made_older(path, version)
     before = path.read_bytes()
-    NOTICES.clear()
     with ProfileDB.open(path) as db:
         seen = content(db)
         _, rows = sql.run_sql(db, "SELECT count(*) FROM steps")
