@@ -59,22 +59,6 @@ static int sample_is(const void *entry, const void *wanted)
     return a->event == b->event && a->thread == b->thread && a->node == b->node;
 }
 
-static Block *block_of_record(Thread *thread)
-{
-    Block *block = spare;
-    if (block == NULL)
-        block = part_block(part, BLOCK_SAMPLES, (uint32_t)thread->index, sizeof(SampleRecord));
-    else {
-        spare = (Block *)(uintptr_t)block_before(block);
-        block->thread = (uint32_t)thread->index;
-    }
-    if (block != NULL) {
-        block->unused[0] = (uint64_t)(uintptr_t)thread->sample_blocks;
-        thread->sample_blocks = block;
-    }
-    return block;
-}
-
 static SampleRecord *record_of(uint64_t event, Thread *thread, Node *node)
 {
     if (samples_generation != generation) {
@@ -87,12 +71,13 @@ static SampleRecord *record_of(uint64_t event, Thread *thread, Node *node)
     SampleRecord *record = table_find(&samples, hash, sample_is, &wanted);
     if (record != NULL)
         return record;
-    Block *block = block_of_record(thread);
+    Block *block = block_take(part, &spare, BLOCK_SAMPLES, (uint32_t)thread->index, sizeof *record);
     if (block == NULL)
         return NULL;
+    block->unused[0] = (uint64_t)(uintptr_t)thread->sample_blocks;
+    thread->sample_blocks = block;
     record = (SampleRecord *)(block + 1);
     *record = wanted;
-    __atomic_store_n(&block->kind, BLOCK_SAMPLES, __ATOMIC_RELEASE);
     return table_put(&samples, hash, record) == 0 ? record : NULL;
 }
 
@@ -137,9 +122,7 @@ void samples_move(Thread *from, Thread *to, Node *(*moved)(const Node *node))
         if (into != NULL)
             samples_sum(into, record);
         table_remove(&samples, sample_hash(record), record);
-        __atomic_store_n(&block->kind, BLOCK_REST, __ATOMIC_RELEASE);
-        block->unused[0] = (uint64_t)(uintptr_t)spare;
-        spare = block;
+        block_free(&spare, block);
     }
     from->sample_blocks = NULL;
 }

@@ -30,37 +30,21 @@ static GrowthRecord *find(const Node *node)
     return table_find(&records, key_hash(node), is_of_node, node);
 }
 
-static void free_block(GrowthRecord *record)
-{
-    Block *block = (Block *)record - 1;
-    __atomic_store_n(&block->kind, BLOCK_REST, __ATOMIC_RELEASE);
-    block->unused[0] = (uint64_t)(uintptr_t)spare;
-    spare = block;
-}
-
 static GrowthRecord *add(const Thread *thread, const Node *node)
 {
     const Routine *routine = routine_find(node->key);
     if (count >= RECORDS_AT_MOST || routine == NULL || !routine_is_own(routine))
         return NULL;
-    int saved = errno;
-    Block *block = spare;
-    if (block == NULL)
-        block = part_block(part, BLOCK_GROWTH, (uint32_t)thread->index, sizeof(GrowthRecord));
-    else {
-        spare = (Block *)(uintptr_t)block_before(block);
-        block->thread = (uint32_t)thread->index;
-    }
-    errno = saved;
+    Block *block = block_take(part, &spare, BLOCK_GROWTH, (uint32_t)thread->index,
+                              sizeof(GrowthRecord));
     if (block == NULL)
         return NULL;
     GrowthRecord *record = (GrowthRecord *)(block + 1);
-    *record = (GrowthRecord){.node = node};
     if (table_put(&records, key_hash(node), record) != 0) {
-        free_block(record);
+        block_free(&spare, block);
         return NULL;
     }
-    __atomic_store_n(&block->kind, BLOCK_GROWTH, __ATOMIC_RELEASE);
+    record->node = node;
     count++;
     return record;
 }
@@ -100,7 +84,7 @@ void growth_forget(const Thread *thread)
             if (record == NULL)
                 continue;
             table_remove(&records, key_hash(record->node), record);
-            free_block(record);
+            block_free(&spare, (Block *)record - 1);
             count--;
         }
     }

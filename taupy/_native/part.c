@@ -363,6 +363,31 @@ Block *part_block(PartHeader *part, uint32_t kind, uint32_t thread, uint64_t pay
     return block;
 }
 
+Block *block_take(PartHeader *part, Block **spare, uint32_t kind, uint32_t thread,
+                  uint64_t payload)
+{
+    Block *block = *spare;
+    if (block == NULL) {
+        int saved = errno;
+        block = part_block(part, kind, thread, payload);
+        errno = saved;
+        return block;
+    }
+    *spare = (Block *)(uintptr_t)block->unused[0];
+    block->unused[0] = 0;
+    block->thread = thread;
+    memset(block + 1, 0, payload);
+    __atomic_store_n(&block->kind, kind, __ATOMIC_RELEASE);
+    return block;
+}
+
+void block_free(Block **spare, Block *block)
+{
+    __atomic_store_n(&block->kind, BLOCK_REST, __ATOMIC_RELEASE);
+    block->unused[0] = (uint64_t)(uintptr_t)*spare;
+    *spare = block;
+}
+
 int part_pair(PartHeader *part, uint32_t kind, const char *name, const char *value,
               uint64_t value_size)
 {

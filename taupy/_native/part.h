@@ -145,6 +145,13 @@ void part_prepare(PartHeader *part);
 /* Allocate a zeroed block with `payload` bytes; NULL if memory runs out. */
 Block *part_block(PartHeader *part, uint32_t kind, uint32_t thread, uint64_t payload);
 
+/* The same for records of one size that come and go: one of the blocks that are free again, if there
+ * is any (`*spare`: the first of them, or NULL). errno is kept. */
+Block *block_take(PartHeader *part, Block **spare, uint32_t kind, uint32_t thread,
+                  uint64_t payload);
+/* The block is free again: readers pass over it. */
+void block_free(Block **spare, Block *block);
+
 /* Add a block with a name and a value of `value_size` bytes: both sizes, then both strings,
  * NUL-terminated. Returns 0, or -1 if memory runs out. */
 int part_pair(PartHeader *part, uint32_t kind, const char *name, const char *value,
