@@ -1,9 +1,9 @@
-"""Where a Python from 3.13 on has its fields, as it says itself at the beginning of `_PyRuntime`
-(`_Py_DebugOffsets`), so that the taupy of another version can look at it.
+"""Where a Python of another version has its fields, so that this taupy can look at it.
 
-Only fields of the interpreter, its threads, frames and code objects are taken from there; texts lie
-as in all versions from 3.12 on, all else as in this Python. What is read is not trusted: the core
-checks all offsets (`_native/remote.c`).
+From 3.13 on it says so itself at the beginning of `_PyRuntime` (`_Py_DebugOffsets`). Only fields of
+the interpreter, its threads, frames and code objects are taken from there; texts lie as in all
+versions from 3.12 on, all else as in this Python. 3.11 and 3.12 have them where their headers put
+them. What is read is not trusted: the core checks all offsets (`_native/remote.c`).
 """
 
 from __future__ import annotations
@@ -45,8 +45,26 @@ _STRUCTURES = {
 }
 """By minor version: the structures in the order of the offsets, with their fields."""
 
-KNOWN = tuple(_STRUCTURES)
-"""Minor versions that say where their fields are."""
+COMPILED = {
+    11: (
+        (
+            *(0, 0, 0, 208, 160, 296, 56, 1, 8, 32, 56, 48, 69, 72, 0, 8, 16, 112, 128, 136, 72),
+            *(184, 32, 16, 32, 48, 72, 2, 32, 64),
+        ),
+        *(48, 16, 8, 360, 0),
+    ),
+    12: (
+        (
+            *(0, 0, 0, 208, 144, 232, 56, 1, 0, 0, 56, 8, 70, 72, 3, 8, 16, 112, 128, 136, 68),
+            *(192, 32, 16, 32, 40, 56, 2, 32, 64),
+        ),
+        *(48, 72, 8, 0, 384),
+    ),
+}
+"""What `engine.interpreter_layout` says of minor versions that do not say it themselves."""
+
+READABLE = (*COMPILED, *_STRUCTURES)
+"""Minor versions that any taupy can look at."""
 
 _OWNED_BY_INTERPRETER = 3
 _TEXTS = {23: 16, 24: 32, 25: 40, 26: 56, 27: 2, 28: 32, 29: 64}

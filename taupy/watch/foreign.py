@@ -2,9 +2,9 @@
 
 Nothing is stopped, written or called there. Symbols of its executable, or of its libpython, say
 where the interpreter is. Where the fields of its structures lie is known from this very Python,
-against whose headers our core was compiled, if both are of one version (3.12 reads 3.12), and is
-told by a Python from 3.13 on (`debug_offsets.py`). What is read is not trusted: a bad address ends
-a look, and if the first looks make no sense, the process is refused.
+against whose headers our core was compiled, if both are of one version (3.12 reads 3.12), else from
+`debug_offsets.py`. What is read is not trusted: a bad address ends a look, and if the first looks
+make no sense, the process is refused.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from taupy.errors import TaupyError
 from taupy.model.processes import contents, process_start
-from taupy.watch.debug_offsets import KNOWN, offsets
+from taupy.watch.debug_offsets import COMPILED, READABLE, offsets
 from taupy.watch.lines import activity
 
 if TYPE_CHECKING:
@@ -67,26 +67,29 @@ class Interpreter:
     def __init__(self, pid: int) -> None:
         from taupy._native import engine
 
-        layout, main, first, self._next, gil_in_runtime, gil_in_interpreter = (
-            engine.interpreter_layout()
-        )
+        own, *rest = engine.interpreter_layout()
+        numbers = [number for (number,) in _WORD.iter_unpack(own)]
         self.pid, self.start = pid, process_start(pid)
         if not self.start:
             raise Unreadable(f"there is no process {pid}")
         try:
             self._memory = os.open(f"/proc/{pid}/mem", os.O_RDONLY | os.O_CLOEXEC)
             symbols, path = _symbols(pid)
-            numbers = [number for (number,) in _WORD.iter_unpack(layout)]
             theirs = self._version(symbols, path)
             runtime = symbols[_RUNTIME]
-            if theirs >> 16 == numbers[_VERSION_AT] >> 16:
+            minor = theirs >> 16 & 255 if theirs >> 24 == 3 else 0
+            is_ours = theirs >> 16 == numbers[_VERSION_AT] >> 16
+            if not is_ours and minor in COMPILED:
+                (*numbers,), *rest = COMPILED[minor]
+            if is_ours or minor in COMPILED:
+                main, first, self._next, gil_in_runtime, gil_in_interpreter = rest
                 self._interpreter = self._word(runtime + main)
                 self._first = self._interpreter + first
                 gil = runtime + gil_in_runtime
                 if gil_in_interpreter:
                     gil = self._word(self._interpreter + gil_in_interpreter)
             else:
-                described = self._told(runtime, theirs)
+                described = self._told(runtime, minor)
                 self._interpreter, self._next, gil = (
                     described.interpreter,
                     described.next,
@@ -112,18 +115,20 @@ class Interpreter:
             raise Unreadable(f"process {self.pid} ({name}) is no Python that can be read")
         return self._word(symbols[_VERSION]) & 0xFFFFFFFF if _VERSION in symbols else 0
 
-    def _told(self, runtime: int, theirs: int) -> Offsets:
+    def _told(self, runtime: int, minor: int) -> Offsets:
         """Where a Python of another version says that it has its fields."""
-        minor = theirs >> 16 & 255 if theirs >> 24 == 3 else 0
         described = offsets(runtime, minor, self._bytes, self._word)
         if described is not None and described.interpreter:
             return described
+        if minor in READABLE:
+            raise Unreadable(
+                f"process {self.pid} runs a build of Python 3.{minor} that this taupy, of Python "
+                f"3.{sys.version_info.minor}, cannot read: use the taupy of that Python"
+            )
         version = f"Python 3.{minor}" if minor else "a Python before 3.11"
-        advice = f": use the taupy of {version.lower()}" if minor else ""
-        others = f", and of 3.{KNOWN[0]} to 3.{KNOWN[-1]}" if minor not in KNOWN else ""
         raise Unreadable(
-            f"process {self.pid} runs {version}, and this taupy, of Python "
-            f"3.{sys.version_info.minor}, can read only processes of that version{others}{advice}"
+            f"process {self.pid} runs {version}, and taupy can read only processes of Python "
+            f"3.{READABLE[0]} to 3.{READABLE[-1]}"
         )
 
     def close(self) -> None:

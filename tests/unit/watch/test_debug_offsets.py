@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from taupy.watch.debug_offsets import _STRUCTURES, KNOWN, offsets
+from taupy.watch.debug_offsets import _STRUCTURES, COMPILED, READABLE, offsets
 
 RUNTIME, MAIN, SECOND = 0x1000, 0x8000, 0x9000
 
@@ -32,7 +32,7 @@ def memory(minor, cookie=b"xdebugpy", version=None, is_free_threaded=0):
     return (lambda at, size: data[at - RUNTIME :][:size]), words.__getitem__
 
 
-@pytest.mark.parametrize("minor", KNOWN)
+@pytest.mark.parametrize("minor", _STRUCTURES)
 def test_a_python_says_where_its_fields_are(minor):
     told = offsets(RUNTIME, minor, *memory(minor))
     assert told is not None
@@ -53,11 +53,21 @@ def test_what_says_nothing_that_is_known_is_none():
     assert offsets(RUNTIME, 16, *memory(13)) is None
 
 
-OTHERS = [f"python3.{minor}" for minor in (*range(9, 13), *KNOWN) if minor != sys.version_info[1]]
+@pytest.mark.skipif(sys.version_info[1] not in COMPILED, reason="it says so itself")
+def test_this_python_has_its_fields_where_another_expects_them():
+    engine = pytest.importorskip("taupy._native.engine", reason="needs the compiled core")
+    layout, *rest = engine.interpreter_layout()
+    (version, *numbers), *expected = COMPILED[sys.version_info[1]]
+    assert version == 0
+    assert list(struct.unpack(f"<{len(layout) // 8}Q", layout))[1:] == numbers
+    assert rest == expected
+
+
+OTHERS = [f"python3.{minor}" for minor in (9, 10, *READABLE) if minor != sys.version_info[1]]
 
 
 @pytest.mark.parametrize("name", OTHERS)
-def test_another_python_is_read_if_it_says_where_its_fields_are(name, tmp_path):
+def test_another_python_is_read_if_it_is_known_where_its_fields_are(name, tmp_path):
     pytest.importorskip("taupy._native.engine", reason="needs the compiled core")
     of_pyenv = sorted(Path.home().glob(f".pyenv/versions/{name[6:]}.*/bin/{name}"))
     pythons = [*of_pyenv, *filter(None, [shutil.which(name)])]
@@ -76,10 +86,10 @@ def test_another_python_is_read_if_it_says_where_its_fields_are(name, tmp_path):
             )  # fmt: skip
         finally:
             process.kill()
-    if int(name.partition(".")[2]) in KNOWN:
+    if int(name.partition(".")[2]) in READABLE:
         assert done.returncode == 0, done.stderr
         assert "rest (" in done.stdout and "prog.py:4)" in done.stdout
     else:
         assert done.returncode != 0
         (line,) = done.stderr.strip().split("\n")
-        assert "can read only processes of that version" in line
+        assert "can read only processes of Python 3.11 to 3.15" in line
