@@ -36,7 +36,7 @@ from taupy.profiledb.writer import (
     is_of_another_process,
     unclashing_name,
 )
-from taupy.record import part_files
+from taupy.record import part_files, process_rows
 from taupy.record.beginning import never_began
 from taupy.record.children import Notes, take_notes, unmeasured
 from taupy.record.collected import Collected, clock_now, collect, goes_on
@@ -45,7 +45,7 @@ from taupy.record.endings import add_endings, watch_facts
 from taupy.record.forks import lost_forks, take_forks
 from taupy.record.host_health import HEALTH, add_losses
 from taupy.record.host_profile import HostPlaces, assign_nodes, profile_of
-from taupy.record.looks import add_looks, add_series
+from taupy.record.looks import add_series
 from taupy.record.part_data import Part
 from taupy.record.part_files import (
     FOLDED,
@@ -224,7 +224,7 @@ class _Run:
         settings = read_settings(folder)
         now = clock_now(settings)
         spilled = part_files.spilled(settings, *_KEPT_SUFFIXES) if facts is None else {}
-        collected = collect(folder, settings, now, _parts_of(spilled))
+        collected = collect(folder, settings, now, spilled)
         settings.notes += collected.problems
         was_stored = (folder / "nodes").exists()
         if collected.parts and not was_stored and settings.root_pid not in collected.all_pids():
@@ -317,7 +317,6 @@ def _profile(run: _Run, nodes: dict[int, Part]) -> tuple[Profile, Mapping[str, s
     missed = {part.metadata.pop("taupy.gpu.missed", "") for part in run.parts}
     lost = _lost(run)
     add_endings(run.folder, run.settings, run.parts)
-    unread = add_looks(run.folder, run.parts)
     profile = profile_of(run.settings, nodes, finished=not run.running, places=places)
     profile.metadata.update(lost)
     add_losses(profile, run.collected.lost)
@@ -329,7 +328,7 @@ def _profile(run: _Run, nodes: dict[int, Part]) -> tuple[Profile, Mapping[str, s
         from taupy.record.lines import add_lines
 
         add_lines(run.folder, profile, places, run.settings)
-    profile.metadata.update(unread)
+    profile.metadata |= run.collected.looks.unread | process_rows.note(run.parts)
     if profile.exit_code is None:
         profile.exit_code = run.settings.ending
     done = list(run.collected.files)
@@ -499,10 +498,6 @@ def _tell_runs_apart(db: ProfileDB, run: _Run, profile: Profile) -> None:
         profile.uuid = settings.trial_uuid
     if settings.again and run.running:
         write_settings(run.folder, settings)  # those who are still running follow
-
-
-def _parts_of(spilled: Mapping[str, File]) -> dict[str, File]:
-    return {name: file for name, file in spilled.items() if name.endswith(PART_SUFFIXES)}
 
 
 def _stored_nodes(folder: Folder) -> dict[str, int]:

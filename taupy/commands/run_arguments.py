@@ -148,8 +148,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--threads",
         metavar="N|all",
         help="of threads that have ended, began in the same routine and have no name of their own, "
-        "keep the first N, and add up further ones in one row "
-        f"(default: {options.THREADS}; all: keep each)",
+        "keep the first N, and add up further ones in one row; likewise of forked children that "
+        f"ended alike (default: {options.THREADS}; all: keep each)",
     )
     options.add_list_argument(
         what,

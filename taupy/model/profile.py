@@ -66,7 +66,7 @@ class Timer(NamedTuple):
 @dataclass(frozen=True, slots=True, order=True)
 class Thread:
     """One line of execution: a host thread, or one stream of one GPU; or the sum of several host
-    threads that have ended and began in the same routine.
+    threads that have ended and began in the same routine, or of those of several processes.
 
     Attributes:
         node: process rank, 0 for a lone process.

@@ -123,7 +123,8 @@ def take_notes(parts: Sequence[Part], masking: Masking = UNMASKED) -> Notes:
         if part.forked and part.state == RUNNING and part.pid in started:
             part.state = EXEC  # preexec_fn of subprocess ran in it
     forks = [fork for part in parts for fork in take_forks(part)]
-    return Notes(children, arrivals, frozenset(part.pid for part in parts), forks, masking)
+    measured = frozenset(process.pid for part in parts for process in part.processes)
+    return Notes(children, arrivals, measured, forks, masking)
 
 
 def _children(part: Part) -> list[Child]:

@@ -25,14 +25,18 @@ from taupy.instrument.runfolder import (
 from taupy.record import part_files
 from taupy.record.children import Arrival
 from taupy.record.host_part import UNKNOWN, peek_process, read_part
+from taupy.record.host_profile import FileNames
+from taupy.record.looks import Looks
 from taupy.record.part_data import Part
 from taupy.record.part_files import PartFile
+from taupy.record.process_rows import ProcessRows
 from taupy.state.folder import File, Folder
 from taupy.state.limits import RECORD_BYTES
 from taupy.units import several
 
 _NAMED_AT_MOST = 8
 _TRIES, _PAUSE_S = 4, 0.005
+_GPU_SUFFIXES = (part_files.GPU_SUFFIX, part_files.GPU_COUNT_SUFFIX, part_files.NCCL_SUFFIX)
 
 
 @dataclass(slots=True)
@@ -49,7 +53,12 @@ class Collected:
         helpers: parts of multiprocessing's own processes, for the forks noted in them.
         elsewhere: programs that another run measures (`taupy run` inside the program).
         names: the files of parts that were there.
+        looks: the watch's, which are added to the parts.
+        rows: of processes that are added up.
     """
+
+    looks: Looks
+    rows: ProcessRows
 
     parts: list[Part] = field(default_factory=list)
     files: list[File] = field(default_factory=list)
@@ -63,7 +72,7 @@ class Collected:
 
     def all_pids(self) -> set[int]:
         """Processes that have a part or are otherwise accounted for."""
-        return self.pids | {part.pid for part in self.parts}
+        return self.pids | {process.pid for part in self.parts for process in part.processes}
 
 
 def clock_now(settings: RunSettings) -> tuple[int, int] | None:
@@ -88,9 +97,15 @@ def collect(
     Args:
         folder: the run folder, locked by the caller.
         clock_now: as for `read_part`.
-        spilled: parts beside the database, by their names in the run folder.
+        spilled: files beside the database, by their names in the run folder.
     """
-    collected = Collected()
+    on_gpu = {
+        part_files.pid_of(name)
+        for name in [*folder.names(), *spilled]
+        if name.endswith(_GPU_SUFFIXES)
+    }
+    apart = settings.engine_options.get("threads_apart")
+    collected = Collected(Looks(folder), ProcessRows(apart, FileNames(settings), on_gpu))
     if not part_files.take_folded(folder):
         collected.running += 1  # another process is delivering it, or was stopped while doing so
     whole: set[str] = set()
@@ -99,6 +114,8 @@ def collect(
     own = {part.name: part for part in part_files.part_files(folder)}
     collected.names |= own.keys()
     for name, file in spilled.items():
+        if not name.endswith(part_files.PART_SUFFIXES):
+            continue
         spill = PartFile(name, file)
         if name not in own or _is_cut(own[name]):
             whole.add(name)
@@ -109,6 +126,7 @@ def collect(
             collected.files.append(part.file)
         else:
             _take(collected, part, settings, clock_now)
+    collected.parts += collected.rows.parts()
     _add_problems(collected, folder)
     del collected.lost[_NAMED_AT_MOST:]
     return collected
@@ -210,7 +228,9 @@ def _read(collected: Collected, part: PartFile, clock_now: tuple[int, int] | Non
         collected.lost.append(f"a part was left alone: {problem}")
         return False
     if read is not None:
-        collected.parts.append(read)
+        collected.looks.add(read)
+        if not collected.rows.take(read):
+            collected.parts.append(read)
     return True
 
 

@@ -17,7 +17,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Sequence
 
 from taupy.dataclass import dataclass
-from taupy.record.part_data import Part
+from taupy.record.part_data import Part, Process
 
 PREFIX = "taupy.fork."
 _NAMED_AT_MOST = 8
@@ -58,13 +58,13 @@ def lost_forks(
         reached: ids of processes that are accounted for although none of their parts was read.
         is_running: whether the process with this id is still running.
     """
-    children = [part for part in parts if part.forked]
+    children = [process for part in parts if part.forked for process in part.processes]
     without = _without_part(forks, children, reached)
     running = {fork.pid for fork in without if is_running(fork.pid)}
     late = [fork for fork in without if fork.pid in running]
     lost = [fork for fork in without if fork.pid not in running]
     noted = {fork.pid for fork in forks}
-    others = {*reached, *(part.pid for part in children)} - noted
+    others = {*reached, *(child.pid for child in children)} - noted
     unknown = [fork for fork in forks if not fork.pid][len(others) :]
     return (
         _told([*lost, *unknown], "left no part", "what was measured there is lost (no file could "
@@ -84,7 +84,7 @@ def _told(forks: Sequence[Fork], what: str, so: str) -> str:
 
 
 def _without_part(
-    forks: Sequence[Fork], children: Sequence[Part], reached: Collection[int]
+    forks: Sequence[Fork], children: Sequence[Process], reached: Collection[int]
 ) -> list[Fork]:
     """The forks with a known process id that match no part and no running process.
 
@@ -95,9 +95,9 @@ def _without_part(
         if fork.pid:
             of_pid[fork.pid].append(fork)
     answered: set[Fork] = set()
-    for part in children:
-        noted = sorted(of_pid[part.pid], key=lambda fork: fork.began_ns)
-        at = bisect_right([fork.began_ns for fork in noted], part.start_ns)
+    for child in children:
+        noted = sorted(of_pid[child.pid], key=lambda fork: fork.began_ns)
+        at = bisect_right([fork.began_ns for fork in noted], child.start_ns)
         answered.update(noted[max(0, at - 1) : at])
     return [
         fork for fork in forks

@@ -326,8 +326,9 @@ def _resident_once(threads: Sequence[ThreadProfile]) -> None:
 
 def _facts(settings: RunSettings, part: Part) -> dict[str, str]:
     """The metadata of a process's node."""
+    which = {"Processes": str(len(part.added)), "Exit Code": str(part.exit_status)}
     return {
-        "Process ID": str(part.pid),
+        **(which if part.added else {"Process ID": str(part.pid)}),
         "Parent Process ID": str(part.parent_pid),
         "Engine": part.engine,
         **_place(settings, part),
@@ -360,7 +361,10 @@ def _where(settings: RunSettings, part: Part, node: int, number: int, thread: Pa
         name = _thread_name(settings, part, number, thread.name)
         return Thread(node, 0, number, "host", name, thread.native_id)
     began = "" if row.routine is None else f" of {part.routines[row.routine].name}"
-    name = f"threads {counted(row.apart + 1)} to {counted(row.apart + row.threads)}{began}"
+    if part.added and number:
+        began += f", {thread.name or 'thread'}"
+    what = "processes" if part.added else "threads"
+    name = f"{what} {counted(row.apart + 1)} to {counted(row.apart + row.threads)}{began}"
     return Thread(node, 0, number, "host", name, 0, row.threads, row.least_ns, row.most_ns)
 
 
@@ -446,6 +450,7 @@ def assign_nodes(
             while node in taken:
                 node += settings.world_size
         node_of[part.name] = node
+        node_of.update(dict.fromkeys((process.name for process in part.added), node))
         taken.add(node)
         nodes[node] = part
     return nodes

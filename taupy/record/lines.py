@@ -100,7 +100,11 @@ def add_lines(
         if head.torn >= _TORN:
             profile.metadata[FACT] = f"none: {count(head.torn)} looks at its frames made no sense"
         return
-    by_process = {identity(place.part.name): place for place in places.values()}
+    by_process = {
+        identity(process.name): place
+        for place in places.values()
+        for process in place.part.processes
+    }
     by_thread: dict[tuple[int, int, int], list[Row]] = defaultdict(list)
     for row in rows:
         place = by_process.get((row.pid, row.ticks))

@@ -5,7 +5,7 @@ profile; memory over time to the profile.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
 from taupy.dataclass import replace
@@ -21,25 +21,34 @@ from taupy.watch.part_threads import HASHED, identity, path_hash
 _UNREAD = "taupy.health.watch_looks"
 
 
-def add_looks(folder: Folder, parts: Iterable[Part]) -> dict[str, str]:
-    """Add the watch's samples to the user events of the parts' threads.
+class Looks:
+    """The watch's samples of threads, by process.
 
-    Returns:
-        What could not be read, as metadata.
+    Attributes:
+        unread: what could not be read, as metadata.
     """
-    by_process = {identity(part.name): part for part in parts if part.places is not None}
-    try:
-        threads, peaks = looks.read_threads(folder), looks.read_peaks(folder)
-    except (Damaged, OSError) as problem:
-        return {_UNREAD: f"what threads did cannot be read ({problem})"}
-    hashed = {process: _HashedPaths(part) for process, part in by_process.items()}
-    for seen in threads:
-        if (part_seen := by_process.get((seen.pid, seen.ticks))) is not None:
-            _add_states(part_seen, seen, hashed[seen.pid, seen.ticks])
-    for peak in peaks:
-        if (part_seen := by_process.get((peak.pid, peak.ticks))) is not None:
-            _add_peak(part_seen, peak, hashed[peak.pid, peak.ticks])
-    return {}
+
+    def __init__(self, folder: Folder) -> None:
+        self.unread: dict[str, str] = {}
+        self._seen: dict[tuple[int, int], list[InPath | Peak]] = {}
+        try:
+            seen: list[InPath | Peak] = [*looks.read_threads(folder), *looks.read_peaks(folder)]
+        except (Damaged, OSError) as problem:
+            self.unread = {_UNREAD: f"what threads did cannot be read ({problem})"}
+            return
+        for look in seen:
+            self._seen.setdefault((look.pid, look.ticks), []).append(look)
+
+    def add(self, part: Part) -> None:
+        """Add those of a part's process to the user events of its threads."""
+        if part.places is None or not self._seen:
+            return
+        hashed = _HashedPaths(part)
+        for look in self._seen.get(identity(part.name), ()):
+            if isinstance(look, InPath):
+                _add_states(part, look, hashed)
+            else:
+                _add_peak(part, look, hashed)
 
 
 class _HashedPaths:
@@ -118,7 +127,7 @@ def add_series(folder: Folder, profile: Profile, nodes: Mapping[int, Part]) -> N
         series.setdefault(row.memory, []).append(row)
     for thread in profile.threads:
         part = nodes.get(thread.thread.node)
-        if part is None or (thread.thread.context, thread.thread.thread) != (0, 0):
+        if part is None or part.added or (thread.thread.context, thread.thread.thread) != (0, 0):
             continue
         for memory in sorted(memory for memory in series if memory[0] == part.pid):
             rows = [row for row in series[memory] if part.start_ns <= row.at_ns <= part.end_ns]

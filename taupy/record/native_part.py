@@ -12,6 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from taupy.dataclass import NamedTuple
 from taupy.errors import FormatError
 from taupy.model.profile import LayerFacts, Statistics, UserEvent
 from taupy.record.part_blocks import Blocks
@@ -44,6 +45,34 @@ _COUNTER_FAULTS = {  # as in _native/counters.h
 _SAMPLE = struct.Struct("<4Q4d")
 _THREAD_ROW = struct.Struct("<6Q2qdQ")
 METRICS_AT_MOST = 4  # as in _native/calltree.h
+
+
+class UsageNumber(NamedTuple):
+    """What the kernel says of a process at its end: a field of the part's header.
+
+    Attributes:
+        scale: what the field is divided by.
+        is_most: of several processes the largest counts, not the sum.
+    """
+
+    field: str
+    scale: float = 1
+    is_most: bool = False
+
+    def text(self, value: float) -> str:
+        return f"{value:.0f}" if self.scale == 1 else f"{value:.6f}"
+
+
+USAGE = {
+    "CPU Time User (s)": UsageNumber("cpu_user_ns", 1e9),
+    "CPU Time System (s)": UsageNumber("cpu_system_ns", 1e9),
+    "Peak Resident Memory (KiB)": UsageNumber("peak_resident_kib", is_most=True),
+    "Page Faults Minor": UsageNumber("minor_faults"),
+    "Page Faults Major": UsageNumber("major_faults"),
+    "Context Switches Voluntary": UsageNumber("voluntary_switches"),
+    "Context Switches Involuntary": UsageNumber("involuntary_switches"),
+}
+"""Metadata of a process that closed its part."""
 
 
 class NativePart(ABC):
@@ -215,13 +244,8 @@ class NativePart(ABC):
         if not closed:
             return {}
         return {
-            "CPU Time User (s)": f"{header.cpu_user_ns / 1e9:.6f}",
-            "CPU Time System (s)": f"{header.cpu_system_ns / 1e9:.6f}",
-            "Peak Resident Memory (KiB)": str(header.peak_resident_kib),
-            "Page Faults Minor": str(header.minor_faults),
-            "Page Faults Major": str(header.major_faults),
-            "Context Switches Voluntary": str(header.voluntary_switches),
-            "Context Switches Involuntary": str(header.involuntary_switches),
+            name: number.text(getattr(header, number.field) / number.scale)
+            for name, number in USAGE.items()
         }
 
     def health(self, blocks: Blocks) -> dict[str, str]:

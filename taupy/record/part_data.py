@@ -209,9 +209,17 @@ class Ending:
     unseen_ns: int = 0
 
 
+class Process(NamedTuple):
+    """A process that is measured in a part: the name of its own file, its id, and when it began."""
+
+    name: str
+    pid: int
+    start_ns: int
+
+
 @dataclass(slots=True)
 class Part:
-    """One process's measurement.
+    """One process's measurement, or the sum of several (`process_rows.py`).
 
     Attributes:
         keys: what routines were in the process, one for each of the first `routines`; empty for the
@@ -222,6 +230,7 @@ class Part:
         layers: of networks; their timers are positions in `routines`.
         rank: the number, the number of ranks and the attempt, of a process that the program, a
             launcher, started as a rank of its job.
+        added: the processes of which it is the sum; empty for a single one.
     """
 
     name: str  # of the file
@@ -250,6 +259,12 @@ class Part:
     collectives: PartCollectives | None = None
     layers: list[LayerFacts] = field(default_factory=list)
     rank: tuple[int, int, int] | None = None
+    added: list[Process] = field(default_factory=list)
+
+    @property
+    def processes(self) -> list[Process]:
+        """The processes that are measured in it."""
+        return self.added or [Process(self.name, self.pid, self.start_ns)]
 
     def added_up(self, index: int | None) -> list[int]:
         """Positions of the rows of threads to which that of this number may have been added, the

@@ -19,7 +19,7 @@ from taupy.record.host_health import HEALTH
 from taupy.record.host_part import peek_process
 from taupy.record.host_profile import HostPlaces, assign_nodes, profile_of
 from taupy.record.lines import add_lines
-from taupy.record.looks import add_looks, add_series
+from taupy.record.looks import Looks, add_series
 from taupy.record.part_data import Ending, Part
 from taupy.record.part_files import GPU_SUFFIX, PartFile, parts_so_far
 from taupy.state.folder import Folder, open_run
@@ -50,7 +50,9 @@ def so_far(path: str, settings: RunSettings) -> SoFar | None:
             if not parts:
                 return None
             has_gpus = bool(folder.files(GPU_SUFFIX))
-            add_looks(folder, parts)
+            looks = Looks(folder)
+            for part in parts:
+                looks.add(part)
             take_notes(parts)
             nodes = assign_nodes(settings, parts, {})
             places: dict[int, HostPlaces] = {}
