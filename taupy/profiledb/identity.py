@@ -45,6 +45,7 @@ def timer_ids(timers: Sequence[Timer]) -> list[int]:
     return [id & _POSITIVE for (id,) in Struct("<Q").iter_unpack(digests)]
 
 
+@lru_cache(maxsize=1000)  # threads have the same
 def user_event_id(name: str, unit: str) -> int:
     """The id of a user event."""
     return _id(_framed(storable(name)) + _framed(storable(unit)))

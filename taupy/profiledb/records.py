@@ -46,29 +46,31 @@ def _add(
     )
 
 
-def _event_id(connection: sqlite3.Connection, event: UserEvent | Samples) -> int:
-    """The id of a user event, which is added if it is new."""
-    id = user_event_id(event.name, event.unit)
-    connection.execute(
+def _add_names(connection: sqlite3.Connection, events: Iterable[UserEvent | Samples]) -> None:
+    """Add the names of user events that are new."""
+    connection.executemany(
         "INSERT INTO user_event (id, name, unit) VALUES (?, ?, ?) ON CONFLICT DO NOTHING",
-        (id, storable(event.name), storable(event.unit)),
+        (
+            (user_event_id(name, unit), storable(name), storable(unit))
+            for name, unit in dict.fromkeys((event.name, event.unit) for event in events)
+        ),
     )
-    return id
 
 
 def add_user_events(
-    connection: sqlite3.Connection, key: Key, events: Iterable[UserEvent], callpaths: Sequence[int]
+    connection: sqlite3.Connection, key: Key, events: Sequence[UserEvent], callpaths: Sequence[int]
 ) -> None:
     """Insert a thread's user events; `callpaths` are the ids of the rows of its tree."""
     numbers = attrgetter(*_NUMBERS)
-    rows = [
+    _add_names(connection, events)
+    rows = (
         (
-            _event_id(connection, event),
+            user_event_id(event.name, event.unit),
             None if event.row is None else callpaths[event.row],
             *numbers(event),
         )
         for event in events
-    ]
+    )
     _add(connection, "user_event_value", key, ("user_event_id", "callpath_id", *_NUMBERS), rows)
 
 
@@ -148,11 +150,12 @@ def read_activities(db: ProfileDB, trial: int, rows_of: Rows) -> Iterator[tuple[
         yield thread, Activity(rows_of[thread][callpath], *cells)
 
 
-def add_samples(connection: sqlite3.Connection, key: Key, samples: Iterable[Samples]) -> None:
+def add_samples(connection: sqlite3.Connection, key: Key, samples: Sequence[Samples]) -> None:
     """Insert a thread's samples over time."""
     columns, ending = ("user_event_id", *_SAMPLE), " ON CONFLICT DO NOTHING"
+    _add_names(connection, samples)
     for sample in sorted(samples, key=lambda sample: user_event_id(sample.name, sample.unit)):
-        event = _event_id(connection, sample)
+        event = user_event_id(sample.name, sample.unit)
         rows = zip(repeat(event), *attrgetter(*_SAMPLE)(sample), strict=False)
         _add(connection, "sample", key, columns, rows, ending)
 
