@@ -1,4 +1,5 @@
-"""How the work of a function grows with its input, measured by CPU time.
+"""How the work of a function grows with its input, and compares with other work, measured by CPU
+time.
 
 A limit in seconds would fail on a busy machine. A ratio of CPU times does not: each is the lowest
 of several interleaved ones, and a high ratio is measured again.
@@ -8,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 
 TIMES_AS_LARGE = 8
 TRIES = 5
@@ -24,16 +26,23 @@ def is_linear(work: Callable[[int], object], size: int) -> bool:
         False if the ratio is over 24, three times that of linear work, in every attempt.
         Quadratic work has a ratio of 64.
     """
-    small_s = large_s = float("inf")
+    large = partial(work, size * TIMES_AS_LARGE)
+    return is_faster(large, partial(work, size), 3 * TIMES_AS_LARGE)
+
+
+def is_faster(work: Callable[[], object], other: Callable[[], object], ratio: float) -> bool:
+    """Whether work takes less than this ratio of the CPU time of other work, in this thread; False
+    if in no attempt."""
+    work_s = other_s = float("inf")
     for _ in range(TRIES):
-        small_s = min(small_s, _cpu_s(work, size))
-        large_s = min(large_s, _cpu_s(work, size * TIMES_AS_LARGE))
-        if large_s < 3 * TIMES_AS_LARGE * small_s:
+        other_s = min(other_s, _cpu_s(other))
+        work_s = min(work_s, _cpu_s(work))
+        if work_s < ratio * other_s:
             return True
     return False
 
 
-def _cpu_s(work: Callable[[int], object], size: int) -> float:
+def _cpu_s(work: Callable[[], object]) -> float:
     begin = time.thread_time()
-    work(size)
+    work()
     return time.thread_time() - begin

@@ -13,8 +13,9 @@ So are those of py-spy (`py_spy.py`). difffolded.pl writes two numbers, of two t
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
+from itertools import islice
 from math import isfinite
 from pathlib import Path
 
@@ -45,6 +46,8 @@ from taupy.model.profile import (
 from taupy.model.progress import Progress
 from taupy.model.timers import Timers
 
+_BLOCK = 1_000
+"""Lines that are written at once: a line may have thousands of frames."""
 _ROOT = Timer(ROOT_TIMER, groups=("TAUPY",))
 
 _NUMBER = rb"([0-9]{1,18}(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)"
@@ -221,11 +224,11 @@ def write(profile: Profile, target: Path, progress: Progress) -> list[str]:
             if metric == SAMPLES and thread == Thread(0, 0, 0) and len(profile.threads) == 1:
                 first = []  # like the imported file of another tool
                 top = 0 if len(tree) and profile.timers[tree.timer[0]] == _ROOT else -1
-            for value, stack in zip(exclusive, _stacks(tree, top, names, first), strict=True):
-                if value > 0:
-                    out.write(f"{';'.join(stack)} {_number(value)}\n")
-                    lines += 1
-                progress.advance()
+            stacks = _lines(tree, exclusive, top, names, first)
+            while block := "".join(islice(stacks, _BLOCK)):
+                out.write(block)
+                lines += block.count("\n")
+            progress.advance(len(tree))
     if not lines:
         raise nothing_to_write("collapsed stacks hold values above 0", profile)
     lost = unsummed(profile, metric.name, "exclusive")
@@ -238,13 +241,15 @@ def _number(value: float) -> str:
     return str(int(value)) if value == int(value) else repr(value)
 
 
-def _stacks(tree: CallTree, top: int, names: list[str], first: list[str]) -> Iterator[list[str]]:
-    """The frames of each row in turn, those of its callers below row `top` before its own: one
-    list, which changes from row to row. In preorder, a row is climbed from no more than once.
+def _lines(
+    tree: CallTree, values: Sequence[float], top: int, names: list[str], first: list[str]
+) -> Iterator[str]:
+    """The line of each row with a value above 0: its frames, those of its callers below row `top`
+    before its own. In preorder, a row is climbed from no more than once.
     """
-    parent, timer = tree.parent, tree.timer
+    parent = tree.parent
     frames, rows = [*first], list[int]()
-    for row, above in enumerate(parent):
+    for row, (above, timer, value) in enumerate(zip(parent, tree.timer, values, strict=True)):
         while rows and rows[-1] != above:
             rows.pop()
             frames.pop()
@@ -253,12 +258,14 @@ def _stacks(tree: CallTree, top: int, names: list[str], first: list[str]) -> Ite
                 rows.append(above)
                 above = parent[above]
             rows.reverse()
-            frames += [names[timer[caller]] for caller in rows]
-        rows.append(row)
-        frames.append(names[timer[row]])
-        yield frames
-        if row <= top:
-            rows.pop()
+            frames += [names[tree.timer[caller]] for caller in rows]
+        frames.append(names[timer])
+        if value > 0:
+            number = value if type(value) is int else _number(value)
+            yield f"{';'.join(frames)} {number}\n"
+        if row > top:
+            rows.append(row)
+        else:
             frames.pop()
 
 

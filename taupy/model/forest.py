@@ -22,6 +22,7 @@ lists that are larger than a processor's caches."""
 SHALLOW = 64
 """Mean number of rows of a depth from which on a forest is shallow."""
 
+_Array = TypeVar("_Array", "array[int]", "array[float]")
 _Column = TypeVar("_Column", "array[int]", list[int], list[float])
 
 
@@ -57,6 +58,8 @@ class Links:
 
 def preorder(parent: Sequence[int], order: Sequence[int] | None = None) -> list[int]:
     """The rows in preorder; siblings in the given order."""
+    if of_depths := levels(parent):
+        return _preorder_by_level(parent, of_depths, order)
     links = Links(parent, order)
     first_child, next_sibling = links.first_child, links.next_sibling
     rows: list[int] = []
@@ -69,6 +72,46 @@ def preorder(parent: Sequence[int], order: Sequence[int] | None = None) -> list[
         if first_child[row] >= 0:
             stack.append(first_child[row])
     return rows
+
+
+def _preorder_by_level(
+    parent: Sequence[int], of_depths: Sequence[Column], order: Sequence[int] | None
+) -> list[int]:
+    import numpy as np
+
+    above = np.array(parent, "i8")
+    size = np.ones(len(above), "i8")  # of each row, with all that is below it
+    for level in reversed(of_depths[1:]):
+        np.add.at(size, above[level], size[level])
+    siblings = np.concatenate(of_depths)
+    if order is not None:
+        rank = np.empty(len(above), "i8")
+        rank[np.array(order, "i8")] = np.arange(len(above))
+        siblings = siblings[np.argsort(rank[siblings])]
+    else:
+        siblings = np.sort(siblings)
+    siblings = siblings[np.argsort(above[siblings], kind="stable")]
+    before = np.cumsum(size[siblings]) - size[siblings]
+    begins = np.flatnonzero(np.diff(above[siblings], prepend=-2))
+    counts = np.diff(begins, append=len(siblings))
+    place = np.empty(len(above), "i8")
+    place[siblings] = before - np.repeat(before[begins], counts)  # below its caller
+    for level in of_depths[1:]:
+        place[level] += place[above[level]] + 1
+    rows = np.empty(len(siblings), "i8")
+    rows[place[siblings]] = siblings
+    in_order: list[int] = rows.tolist()
+    return in_order
+
+
+def taken(column: _Array, rows: Sequence[int]) -> _Array:
+    """These rows of a column, in this order."""
+    if len(rows) < MANY:
+        return array(column.typecode, map(column.__getitem__, rows))
+    import numpy as np
+
+    of_rows = np.frombuffer(column, column.typecode)[np.array(rows, "i8")]
+    return array(column.typecode, of_rows.tobytes())
 
 
 def callers_first(parent: Sequence[int]) -> Sequence[int]:

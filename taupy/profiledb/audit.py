@@ -313,7 +313,6 @@ def _trial_faults(db: ProfileDB, trial: int) -> Iterator[Finding]:
         number = ".".join(map(str, measured.thread.place))
         for text in texts:
             yield Finding("PROBLEM", "summary", trial, f"thread {number}: {text}")
-        stored.row.clear()
     faults = invariants.check(
         Profile(
             uuid="",

@@ -6,9 +6,9 @@ import math
 from array import array
 from dataclasses import replace
 from datetime import datetime
-from itertools import groupby
+from itertools import count, groupby
 
-from taupy.model.forest import preorder
+from taupy.model.forest import preorder, taken
 from taupy.model.gpu import Activity, Device, Fact
 from taupy.model.profile import (
     CallTree,
@@ -169,15 +169,18 @@ def call_tree_of(
     stored: StoredTree, position: dict[int, int], metrics: dict[int, str]
 ) -> tuple[CallTree, dict[int, int]]:
     """The tree, and the row of each of its call paths."""
-    parent = stored.parents()
-    timer = [position[id] for id in stored.timer]
+    parent = array("q", stored.parents())
+    timer = array("q", map(position.__getitem__, stored.timer))
     order = preorder(parent, sorted(range(len(timer)), key=timer.__getitem__))
-    moved = {row: place for place, row in enumerate(order)}
+    moved = array("q", bytes(8 * (len(parent) + 1)))
+    moved[-1] = -1  # what is above a root
+    for place, row in enumerate(order):
+        moved[row] = place
     tree = CallTree(
-        timer=array("q", [timer[row] for row in order]),
-        parent=array("q", [moved[parent[row]] if parent[row] >= 0 else -1 for row in order]),
-        calls=array("q", [stored.calls[row] for row in order]),
-        subroutines=array("q", [stored.subroutines[row] for row in order]),
+        timer=taken(timer, order),
+        parent=taken(moved, taken(parent, order)),
+        calls=taken(stored.calls, order),
+        subroutines=taken(stored.subroutines, order),
         inclusive={
             name: _column(stored.inclusive.get(id, []), order) for id, name in metrics.items()
         },
@@ -185,18 +188,17 @@ def call_tree_of(
             name: _column(stored.exclusive.get(id, []), order) for id, name in metrics.items()
         },
     )
-    return tree, {stored.callpath[row]: place for place, row in enumerate(order)}
+    return tree, dict(zip(taken(stored.callpath, order), count()))
 
 
 def _column(values: list[float], order: list[int]) -> array[int]:
     """Integers remain integers; a column without values is all NaN."""
     if not values:
         return array("d", [math.nan] * len(order))  # type: ignore[return-value]
-    chosen = [values[row] for row in order]
     try:
-        return array("q", chosen)  # type: ignore[arg-type]
+        return taken(array("q", values), order)  # type: ignore[arg-type]
     except TypeError:
-        return array("d", chosen)  # type: ignore[return-value]
+        return taken(array("d", values), order)  # type: ignore[arg-type]
 
 
 def _event_order(event: UserEvent) -> tuple[str, str, int]:

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any
 
+from taupy.model.forest import places_of
 from taupy.profiledb.database import ProfileDB
 
 _CALLS = """
@@ -29,14 +32,17 @@ _VALUES = """
 """
 
 
+_BLOCK = 10_000
+"""Rows that are read at once, column by column."""
+
+
 @dataclass(slots=True)
 class StoredTree:
-    """The call paths of one thread, in no particular order.
+    """The call paths of one thread, in the order of their ids.
 
     Attributes:
         callpath, timer: ids.
         parent_id: id of the parent call path, None for a root.
-        row: call-path id -> row.
         inclusive, exclusive: by metric id, one column per requested metric; NaN
             where a row has no value.
     """
@@ -46,39 +52,67 @@ class StoredTree:
     parent_id: list[int | None] = field(default_factory=list)
     calls: array[int] = field(default_factory=lambda: array("q"))
     subroutines: array[int] = field(default_factory=lambda: array("q"))
-    row: dict[int, int] = field(default_factory=dict)
     inclusive: dict[int, list[float]] = field(default_factory=dict)
     exclusive: dict[int, list[float]] = field(default_factory=dict)
 
     def parents(self) -> list[int]:
         """Each row's parent row, -1 for a root or if the parent is missing."""
-        find = self.row.get
-        return [-1 if above is None else find(above, -1) for above in self.parent_id]
+        return places_of(self.parent_id, self.callpath)
 
 
 def stored_trees(db: ProfileDB, trial_id: int, metrics: Iterable[int]) -> dict[int, StoredTree]:
     """The trees of a trial's threads, by thread id."""
     trees: dict[int, StoredTree] = {}
-    for thread, callpath, timer, parent, calls, subroutines in db.stream(
-        _CALLS, {"trial": trial_id}
+    for thread, (callpaths, timers, parents, calls, subroutines) in _blocks(
+        db, _CALLS, {"trial": trial_id}
     ):
-        tree = trees.get(thread)
-        if tree is None:
-            tree = trees[thread] = StoredTree()
-        tree.row[callpath] = len(tree.callpath)
-        tree.callpath.append(callpath)
-        tree.timer.append(timer)
-        tree.parent_id.append(parent)
-        tree.calls.append(calls)
-        tree.subroutines.append(subroutines)
+        tree = trees.setdefault(thread, StoredTree())
+        tree.callpath.extend(callpaths)
+        tree.timer.extend(timers)
+        tree.parent_id.extend(parents)
+        tree.calls.extend(calls)
+        tree.subroutines.extend(subroutines)
     for metric in metrics:
-        which = {"trial": trial_id, "metric": metric}
-        for thread, callpath, inclusive, exclusive in db.stream(_VALUES, which):
+        values: dict[int, tuple[list[Any], list[Any], list[Any]]] = {}
+        for thread, columns in _blocks(db, _VALUES, {"trial": trial_id, "metric": metric}):
+            for column, block in zip(values.setdefault(thread, ([], [], [])), columns, strict=True):
+                column.extend(block)
+        for thread, (callpaths, inclusive, exclusive) in values.items():
             tree = trees[thread]
-            if metric not in tree.inclusive:
-                tree.inclusive[metric] = [math.nan] * len(tree.callpath)
-                tree.exclusive[metric] = [math.nan] * len(tree.callpath)
-            row = tree.row[callpath]
-            tree.inclusive[metric][row] = math.nan if inclusive is None else inclusive
-            tree.exclusive[metric][row] = math.nan if exclusive is None else exclusive
+            tree.inclusive[metric] = _placed(inclusive, callpaths, tree.callpath)
+            tree.exclusive[metric] = _placed(exclusive, callpaths, tree.callpath)
     return trees
+
+
+def _blocks(
+    db: ProfileDB, sql: str, which: dict[str, int]
+) -> Iterator[tuple[int, Iterable[Sequence[Any]]]]:
+    """Columns of the rows of each thread, whose id is in the first one, block by block."""
+    rows = db.stream(sql, which)
+    while block := list(islice(rows, _BLOCK)):
+        threads, *columns = zip(*block, strict=True)
+        if threads.count(threads[0]) == len(threads):
+            yield threads[0], columns
+            continue
+        of_thread: dict[int, list[Any]] = {}
+        for row in block:
+            of_thread.setdefault(row[0], []).append(row[1:])
+        for thread, mine in of_thread.items():
+            yield thread, zip(*mine, strict=True)
+
+
+def _placed(values: list[Any], callpaths: list[int], rows: array[int]) -> list[float]:
+    """A column for these rows, with the values of these call paths; NaN where there is none.
+
+    Raises:
+        KeyError: a call path has no row.
+    """
+    if None in values:
+        values = [math.nan if value is None else value for value in values]
+    if callpaths == rows.tolist():
+        return values
+    of_path = dict(zip(callpaths, values, strict=True))
+    column = [of_path.pop(path, math.nan) for path in rows]
+    if of_path:
+        raise KeyError(next(iter(of_path)))
+    return column

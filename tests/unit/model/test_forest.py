@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from array import array
 from random import Random
 
+import pytest
+
 from taupy.model import forest
-from taupy.model.forest import callers_first, places_of
-from tests.growth import is_linear
+from taupy.model.forest import callers_first, places_of, preorder, taken
+from tests.growth import is_faster, is_linear
 
 
 def test_each_row_comes_after_its_caller_wherever_that_is():
@@ -51,3 +54,51 @@ def test_names_have_the_same_places_among_many_as_among_few(monkeypatch):
         assert places_of(names, among) == few
         monkeypatch.undo()
         assert [among[place] for place in few if place >= 0] == [n for n in names if n in among]
+
+
+def test_a_large_forest_has_the_same_preorder_as_a_small_one(monkeypatch):
+    random = Random(7)
+    for size in (1, 2, 7, 300):
+        for _ in range(9):
+            parent = [random.randrange(-1, size) for _ in range(size)]
+            order = random.sample(range(size), size)
+            small = preorder(parent), preorder(parent, order)
+            with monkeypatch.context() as patch:
+                patch.setattr(forest, "MANY", 1)
+                patch.setattr(forest, "SHALLOW", 0)
+                assert (preorder(parent), preorder(parent, order)) == small
+
+
+def test_rows_of_long_columns_are_taken_as_those_of_short_ones(monkeypatch):
+    for column in (array("q", [4, 1 << 62, -3]), array("d", [0.5, 2.0, 1e300])):
+        few = taken(column, [2, 0, 0])
+        assert few.tolist() == [column[2], column[0], column[0]]
+        monkeypatch.setattr(forest, "MANY", 1)
+        assert taken(column, [2, 0, 0]) == few
+        monkeypatch.undo()
+
+
+_ROWS = 200_000
+
+
+def _scattered() -> tuple[array[int], list[int]]:
+    """A tree of two callees each whose rows are in no order, as those of a database, and an order
+    of these."""
+    random = Random(11)
+    rows = random.sample(range(_ROWS), _ROWS)
+    parent = array("q", [-1] * _ROWS)
+    for at in range(1, _ROWS):
+        parent[rows[at]] = rows[(at - 1) // 2]
+    return parent, random.sample(range(_ROWS), _ROWS)
+
+
+@pytest.mark.parametrize("work", [preorder, taken])
+def test_many_rows_take_less_time_with_numpy(work, monkeypatch):
+    parent, order = _scattered()
+
+    def without_numpy():
+        with monkeypatch.context() as patch:
+            patch.setattr(forest, "MANY", _ROWS + 1)
+            work(parent, order)
+
+    assert is_faster(lambda: work(parent, order), without_numpy, ratio=0.9)
