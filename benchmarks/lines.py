@@ -1,13 +1,14 @@
 """What looks at lines cost, and how far the shares of lines are from known ones.
 
-    python benchmarks/lines.py [--sessions N] [--rounds N] [--only WORKLOAD ...]
+    python benchmarks/lines.py [--sessions N] [--rounds N] [--only WORKLOAD ...] [--inside]
     python benchmarks/lines.py --accuracy [--runs N] [--seconds S]
 
 The cost: CPU time of the workloads of `workloads.py`, trainings among them, with and without looks,
 by two processes in turn; of each workload and session the median of the ratios, and of these the
 median with its interval (95 %). The goal is met if the interval has 1.00 and ends below 1.02;
 otherwise it is undecided. Also what the watch took, as a part of a core, and the share of torn
-looks. The accuracy:
+looks. With --inside, looks are those of a thread in the program, whose CPU time is part of the
+program's. The accuracy:
 shares of four lines of a program that measures them itself, and in how many rows the estimate
 is within two of its standard errors.
 """
@@ -76,18 +77,19 @@ def rows(database: Path, sql: str) -> list[tuple]:
         return connection.execute(sql).fetchall()
 
 
-TOOLS = [
-    tools.Tool("lines", "taupy --lines", taupy_options=("--lines",)),
-    tools.Tool("no-lines", "taupy --no-lines", taupy_options=("--no-lines",)),
-]
+BY_WATCH, INSIDE = (
+    tools.Tool("lines", f"taupy {option}", taupy_options=(option,))
+    for option in ("--lines", "--lines=inside")
+)
+WITHOUT = tools.Tool("no-lines", "taupy --no-lines", taupy_options=("--no-lines",))
 
 
-def cost(names: list[str], sessions: int, rounds: int) -> None:
+def cost(names: list[str], looking: tools.Tool, sessions: int, rounds: int) -> None:
     print(f"{tools.machine()}; {sessions} sessions, {rounds} rounds", flush=True)
     ratios: dict[str, list[float]] = {name: [] for name in names}
     for _ in range(sessions):
         began = time.monotonic()
-        with tools.Session(TOOLS) as session:
+        with tools.Session([looking, WITHOUT]) as session:
             for name in names:
                 taken = session.rounds(name, rounds)
                 ratios[name].append(
@@ -142,13 +144,15 @@ def main() -> None:
     parser.add_argument("--sessions", type=int, default=4)
     parser.add_argument("--rounds", type=int, default=5, help="of each workload in a session")
     parser.add_argument("--only", nargs="+", help="workloads (default: all that can be run)")
+    parser.add_argument("--inside", action="store_true", help="by a thread in the program")
     parser.add_argument("--accuracy", action="store_true")
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=10)
     args = parser.parse_args()
     if not args.accuracy:
         here = [workload.name for workload in workloads.available()]
-        cost(args.only or here, args.sessions, args.rounds)
+        looking = INSIDE if args.inside else BY_WATCH
+        cost(args.only or here, looking, args.sessions, args.rounds)
         return
     with tempfile.TemporaryDirectory() as root:
         accuracy(Path(root), args.runs, args.seconds)

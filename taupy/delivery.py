@@ -65,7 +65,7 @@ from taupy.state.shape import fits
 
 _KEPT_SUFFIXES = (
     *PART_SUFFIXES, SNAPSHOT_SUFFIX, GPU_SUFFIX, GPU_TRACE_SUFFIX, GPU_COUNT_SUFFIX,
-    GPU_COPY_SUFFIX, ".problem", ELSEWHERE, SUBINTERPRETERS, NCCL_SUFFIX,
+    GPU_COPY_SUFFIX, ".problem", ELSEWHERE, SUBINTERPRETERS, NCCL_SUFFIX, *lines.SUFFIXES,
 )  # fmt: skip
 FACTS = "facts"
 _KEPT_NAMES = (
@@ -321,7 +321,7 @@ def _profile(run: _Run, nodes: dict[int, Part]) -> tuple[Profile, Mapping[str, s
     profile.metadata.update(lost)
     add_losses(profile, run.collected.lost)
     add_series(run.folder, profile, nodes)
-    has_lines = _has_content(run.folder / lines.LINES) or any(
+    has_lines = any(map(_has_content, run.folder.files(lines.SUFFIXES[0]))) or any(
         thread.lines for part in nodes.values() for thread in part.threads
     )
     if has_lines:

@@ -8,6 +8,7 @@
 #include "counters.h"
 #include "gpu.h"
 #include "guard.h"
+#include "line_thread.h"
 #include "listeners.h"
 #include "metrics.h"
 #include "process.h"
@@ -57,8 +58,10 @@ static enum Told filter_begins(int is_now)
 {
     enum Told told = is_now ? TOLD : NOT_TOLD;
     int saved = errno;
-    if (is_now && !is_filtered())
+    if (is_now && !is_filtered()) {
         guard_end();
+        line_thread_end();
+    }
     if (!is_measured() || part == NULL)
         return NOT_TOLD;
     if (!is_filtered() && python_is_there() && PyGILState_GetThisThreadState() != NULL) {
@@ -104,6 +107,7 @@ static void filter_ends(enum Told told, long result)
     if (told == NOT_TOLD || result != -1)
         return;
     filter_fail();
+    line_thread_begin();
     if (told == STOPPED) {
         PyGILState_STATE state = PyGILState_Ensure();
         metric_count = counts_stopped[0];

@@ -27,6 +27,7 @@
 #include "layer_facts.h"
 #include "layers.h"
 #include "line_events.h"
+#include "line_thread.h"
 #include "memory.h"
 #include "metrics.h"
 #include "mpi.h"
@@ -174,6 +175,7 @@ static void start_routines(const Options *options)
     operators_library = options->operators;
     operators_wanted = (int)options->operator_calls;
     own_files_start(options->own_libraries, options->own_texts);
+    line_thread_wanted = options->lines_inside != 0;
     lines_start(options->line_routines, options->lines_of_all != 0);
     threads_apart = lines_used || spans_limit ? UINT64_MAX : (uint64_t)options->threads_apart;
     known_start(options->known);
@@ -201,7 +203,7 @@ static void start_listeners(void)
                        &operations_listener, &ranges_listener,
                        &operators_listener, &autograd_listener,
                        &collectives_listener, &layer_facts_listener,
-                       &exit_row_listener};
+                       &exit_row_listener, &line_thread_listener};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         listener_add(all[i]);
 }
@@ -262,6 +264,7 @@ static PyObject *start(PyObject *module, PyObject *given)
     }
     if (run_folder != NULL)
         start_run(&options);
+    line_thread_begin();
     Py_RETURN_NONE;
 }
 

@@ -26,7 +26,7 @@ uint64_t interpreter_thread(void)
 
 #ifdef Py_GIL_DISABLED
 /* Not there: objects and bytecode are laid out otherwise. */
-static void describe(RemoteLayout *layout) { (void)layout; }
+void interpreter_fields(RemoteLayout *layout) { memset(layout, 0, sizeof *layout); }
 
 PyObject *interpreter_layout(PyObject *module, PyObject *unused)
 {
@@ -51,7 +51,7 @@ PyObject *interpreter_layout(PyObject *module, PyObject *unused)
         memcpy(&(to), &text_.state, sizeof(to));                                                   \
     } while (0)
 
-static void describe(RemoteLayout *layout)
+void interpreter_fields(RemoteLayout *layout)
 {
     uint32_t kind, compact, ascii;
     STATE_WITH(kind, kind, 1);
@@ -109,7 +109,7 @@ PyObject *interpreter_layout(PyObject *module, PyObject *unused)
 {
     (void)module, (void)unused;
     RemoteLayout layout;
-    describe(&layout);
+    interpreter_fields(&layout);
     layout.code_type = layout.gil = 0;
 #if PY_VERSION_HEX >= 0x030C0000
     size_t in_runtime = 0, in_interpreter = offsetof(PyInterpreterState, ceval.gil);
@@ -139,5 +139,5 @@ void interpreter_describe(void)
         prctl(PR_SET_PTRACER, (unsigned long)reader_pid, 0, 0, 0);
     block = part_block(part, BLOCK_INTERPRETER, 0, sizeof(RemoteLayout));
     if (block != NULL)
-        describe((RemoteLayout *)(void *)(block + 1));
+        interpreter_fields((RemoteLayout *)(void *)(block + 1));
 }

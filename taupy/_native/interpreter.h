@@ -5,9 +5,14 @@
 #include <Python.h>
 #include <stdint.h>
 
+struct RemoteLayout;
+
 /* The watch's process id, if each measured process must permit it to read (Yama's ptrace_scope is
  * 1); else 0. */
 extern long reader_pid;
+
+/* Where the fields lie in this interpreter's structures; all zero: it cannot be read. */
+void interpreter_fields(struct RemoteLayout *layout);
 
 /* Write into the new part where the fields lie in this interpreter's structures, and permit the
  * reader: a forked child has not inherited that. */

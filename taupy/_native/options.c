@@ -22,7 +22,7 @@ const char options_doc[] = PyDoc_STR(
 "blas (bytes: the library that tells of operations), autograd (bytes: the one that tells of\n"
 "nodes; as for the next two, its SHA-256, a blank, and its path), collectives (bytes: the one that tells of those), operators (bytes: the one that tells of\n"
 "operators), line_routines (PATH:NAME of those with exact lines), lines_of_all (1: all of the\n"
-"program's), own_libraries (folders, each ended by a slash), own_texts (files that are none, with\n"
+"program's), lines_inside (1: a thread here looks at lines, see line_thread.h), own_libraries (folders, each ended by a slash), own_texts (files that are none, with\n"
 "code of the program), operator_calls (1: record them; 2: with the sizes and types of their inputs),\n"
 "sample_ms, wait_for_main, helper, quiet,\n"
 "threads_apart (ended threads of one beginning that are not added up, see thread_rows.h; -1: all),\n"
@@ -78,6 +78,7 @@ static const struct {
     OPTION(sample_ms, NUMBER, 0),
     OPTION(operator_calls, NUMBER, 0),
     OPTION(lines_of_all, NUMBER, 0),
+    OPTION(lines_inside, NUMBER, 0),
     OPTION(throttle, NUMBER, 0),
     OPTION(throttle_calls, NUMBER, 100000),
     OPTION(throttle_ns_per_call, NUMBER, 10000),

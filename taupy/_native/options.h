@@ -16,7 +16,7 @@ typedef struct Options {
     char **line_routines, **own_libraries, **own_texts;
     PyObject *counters;
     long long root_pid, reader_pid, c_calls, mpi, depth, max_callpaths, helper, quiet, wait_for_main, sample_ms;
-    long long operator_calls, lines_of_all;
+    long long operator_calls, lines_of_all, lines_inside;
     long long throttle, throttle_calls, throttle_ns_per_call;
     long long threads_apart;
     long long steps_first, steps_last, spans;

@@ -15,6 +15,7 @@ ClockPair fork_pair;
 int64_t fork_epoch_ns;
 char *run_folder, *spill_prefix, *ancestors, *rank_place;
 ClockPair early;
+uint64_t part_ticks;
 
 void (*process_is_new)(const void *entered);
 
@@ -60,7 +61,7 @@ int part_begin(void)
 {
     char path[4096], spill[4096];
     ClockPair now = clock_pair();
-    unsigned long long ticks = now.ticks;
+    unsigned long long ticks = part_ticks = now.ticks;
     long pid = getpid();
     int has_path = run_folder != NULL && snprintf(path, sizeof path, "%s/%ld-%llx.part", run_folder,
                                                   pid, ticks) < (int)sizeof path;

@@ -11,6 +11,7 @@ extern char *run_folder; /* NULL: no file, anonymous memory (calibration, tests)
 extern char *spill_prefix; /* path prefix for the part when the run folder is full */
 extern char *ancestors;  /* pids between this process and the root; NULL: none */
 extern char *rank_place; /* which rank of a job it is; NULL: none */
+extern uint64_t part_ticks; /* in the name of the part's file */
 extern int forked;       /* this process was forked from a measured one */
 extern int fork_is_pending; /* and has not recorded anything yet */
 extern ClockPair fork_pair; /* time of the fork */

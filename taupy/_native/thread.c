@@ -4,6 +4,7 @@
 #include "confined.h"
 #include "guard.h"
 #include "interpreter.h"
+#include "line_thread.h"
 #include "listeners.h"
 #include "metrics.h"
 #include "names.h"
@@ -68,6 +69,7 @@ Thread *thread_new(void)
             goto out;
         }
         interpreter_describe();
+        line_thread_begin();
     }
     int is_again = (thread = thread_rows_take()) != NULL;
     Block *block = is_again ? (Block *)thread - 1

@@ -5,6 +5,7 @@
 #include "environment.h"
 #include "exit.h"
 #include "gpu.h"
+#include "line_thread.h"
 #include "process.h"
 #include "thread.h"
 #include <unistd.h>
@@ -76,6 +77,7 @@ static PyObject *exec_with(PyCFunction real, PyObject *module, PyObject *const *
     gpu_show(hidden); /* still here, so it failed */
     if (ends && active && part != NULL)
         part_resume(part);
+    line_thread_begin();
     return result;
 }
 
@@ -130,6 +132,7 @@ static PyObject *wrapped_spawnp(PyObject *module, PyObject *const *args, Py_ssiz
 static PyObject *forked_with(PyCFunction real, PyObject *module)
 {
     int64_t began_ns = clock_ns(CLOCK_MONOTONIC);
+    line_thread_end(); /* from 3.12 on, Python warns of other threads of a process that forks */
     PyObject *result = real(module, NULL);
     PyObject *pid = result != NULL && PyTuple_Check(result) ? PyTuple_GET_ITEM(result, 0) : result;
     if (pid != NULL && PyLong_CheckExact(pid)) {
@@ -139,6 +142,7 @@ static PyObject *forked_with(PyCFunction real, PyObject *module)
         else
             note_fork(child, began_ns);
     }
+    line_thread_begin();
     return result;
 }
 

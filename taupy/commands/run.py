@@ -171,14 +171,19 @@ def _if_unwatched(wants_watch: bool, settings: Any) -> str | None:
 def _watch(wanted: bool, lines: bool | None, folder: Any, settings: Any) -> None:
     """Start the watch, which also looks at lines; if it does not, the trial's metadata says why."""
     why = "it was turned off"
+    is_native, is_inside = settings.engine == "native", "lines_inside" in settings.engine_options
+    of_watch = lines and is_native and not is_inside
     if wanted:
         from taupy.watch import start
 
-        with_lines = lines and settings.engine == "native"
-        options = settings.engine_options if with_lines else None
+        options = settings.engine_options if of_watch else None
         why = start.begin(folder, settings.root_pid, options)
     if not lines:
         settings.metadata["taupy.lines"] = "none: they were turned off"
+    elif why and of_watch:
+        settings.metadata["taupy.lines"] = (
+            "none: there is no watch: --lines=inside has them, with a thread in the program"
+        )
     if why:
         settings.metadata["taupy.watch"] = f"none: {why}"
 

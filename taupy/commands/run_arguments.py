@@ -243,12 +243,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     how.add_argument(
         "--lines",
-        metavar="exact[:TRIAL]",
+        metavar="{exact[:TRIAL],inside}",
         type=run_lines.lines,
         help="the watch also looks at which line each thread is in, 50 times a second, at no cost "
         "for the program: `taupy lines` (default: yes). --lines=exact: also count the lines of "
         "routines that took 5 %% of the program's last trial (or of TRIAL), or that --include "
-        "names, with their exact times, at a cost that is said before",
+        "names, with their exact times, at a cost that is said before. --lines=inside: a thread in "
+        "the program looks, where the watch may not, or there is none",
     )
     how.add_argument(
         "--no-lines", dest="lines", action="store_false", default=None, help="no times of lines"

@@ -1,4 +1,4 @@
-"""Which routines a run counts the lines of, and what that costs: `--lines=exact`."""
+"""Who looks at lines, which routines a run counts the lines of, and what that costs: `--lines`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from taupy.commands.run_plan import Plan
     from taupy.profiledb.database import ProfileDB
 
-LOOKS, EXACT = "looks", "exact"
+LOOKS, EXACT, INSIDE = "looks", "exact", "inside"
 LEAST_SHARE = 0.05
 """Of the time of a routine's threads, with libraries: below it, lines are not worth their cost."""
 _NAMED = 3
@@ -31,15 +31,16 @@ class Chosen:
 
 
 def lines(text: str) -> str:
-    """The value of `--lines`: looks, exact, or exact:TRIAL."""
+    """The value of `--lines`: looks, inside, exact, or exact:TRIAL."""
     kind, colon, trial = text.partition(":")
-    if kind not in (LOOKS, EXACT) or (colon and (kind == LOOKS or not trial)):
-        raise argparse.ArgumentTypeError(f"{text!r} is not exact or exact:TRIAL")
+    if kind not in (LOOKS, EXACT, INSIDE) or (colon and (kind != EXACT or not trial)):
+        raise argparse.ArgumentTypeError(f"{text!r} is not inside, exact or exact:TRIAL")
     return text
 
 
 def choose(plan: Plan, text: str | None, application: str, database: str) -> None:
-    """Have the engine count the lines that `--lines=exact` asks for, and say at which cost.
+    """Have the engine look at lines, or count those that `--lines=exact` asks for, and say what it
+    costs.
 
     Args:
         text: the option's value.
@@ -51,7 +52,13 @@ def choose(plan: Plan, text: str | None, application: str, database: str) -> Non
     if not text or text == LOOKS:
         return
     if not plan.is_native:
-        raise UsageError("--lines=exact needs the compiled engine")
+        raise UsageError(f"--lines={text} needs the compiled engine")
+    if text == INSIDE:
+        plan.options["lines_inside"] = 1
+        plan.notes.append(
+            "--lines=inside: a native thread in the program looks at lines, in 0.7 % of a core"
+        )
+        return
     trial = text.partition(":")[2]
     if plan.options["include"]:
         if trial:

@@ -60,6 +60,8 @@ _FORBIDDEN = (
     "the program runs as another user, has capabilities that its watch lacks, or is in a container "
     "that forbids process_vm_readv: give the container SYS_PTRACE"
 )
+_INSIDE = "; or --lines=inside, with a thread in the program"
+_NOT_INSIDE = "a filter (seccomp) forbids the program to read its own memory (process_vm_readv)"
 
 
 def add_lines(
@@ -94,7 +96,8 @@ def add_lines(
             threads[key].lines = join.lines(threads[key], [], times)
     elif head.refused:
         why = _NOT_PERMITTED.get(_scope(), _FORBIDDEN)
-        profile.metadata[FACT] = f"none: the watch may not read the program's memory: {why}"
+        why = f"the watch may not read the program's memory: {why}{_INSIDE}"
+        profile.metadata[FACT] = f"none: {_NOT_INSIDE if head.is_inside else why}"
         return
     elif not head.looks:
         if head.torn >= _TORN:
@@ -140,7 +143,12 @@ def _scope() -> int:
 
 
 def _described(head: Head, lost: int) -> str:
-    text = f"{several(head.looks, 'look')}, with {duration(head.cpu_ns)} of the watch's CPU time"
+    whose = (
+        "the program's own CPU time, by a thread in it"
+        if head.is_inside
+        else "the watch's CPU time"
+    )
+    text = f"{several(head.looks, 'look')}, with {duration(head.cpu_ns)} of {whose}"
     if head.torn:
         text += f"; {count(head.torn)} more did not fit together"
     if head.imports:

@@ -4,7 +4,8 @@
 thread, innermost place, innermost place of the program's own code, and state, with the number of
 looks and the time that they stand for. `watch.codes` has the code objects to which these places
 refer, with their tables of lines: an instruction becomes a line when the run is recorded. No values
-of variables, and no source text. Only `struct` is imported, so that the watch stays small.
+of variables, and no source text. Where processes look at themselves (`_native/line_looks.h`), each
+has files of its own, named as its part. Only `struct` is imported, so that the watch stays small.
 """
 
 from struct import Struct
@@ -15,6 +16,8 @@ from taupy.state.values import Damaged
 
 LINES, CODES = "watch.lines", "watch.codes"
 FILES = (LINES, CODES)
+SUFFIXES = (".lines", ".codes")
+"""Of the files of a process that looks at itself."""
 
 STATES = ("cpu", "gil", "lock", "wait", "disk")
 """What a thread does: it computes (or could), waits for the GIL, for a lock, for something else
@@ -46,15 +49,26 @@ class Head:
         moved: during which the thread went on.
         left_out: looks for which there was no room any more.
         imports: looks in imports, which are no line's.
-        cpu_ns: what looking took the watch.
+        cpu_ns: what looking took the watch, or the processes themselves.
         refused: errno if reading was not permitted; 0.
+        is_inside: the processes looked at themselves; not written.
     """
 
-    __slots__ = ("cpu_ns", "imports", "left_out", "looks", "moved", "refused", "torn")
+    __slots__ = ("cpu_ns", "imports", "is_inside", "left_out", "looks", "moved", "refused", "torn")
 
     def __init__(self) -> None:
         self.looks = self.torn = self.moved = self.left_out = self.imports = self.cpu_ns = 0
         self.refused = 0
+        self.is_inside = False
+
+    def add(self, other: "Head") -> None:
+        self.looks += other.looks
+        self.torn += other.torn
+        self.moved += other.moved
+        self.left_out += other.left_out
+        self.imports += other.imports
+        self.cpu_ns += other.cpu_ns
+        self.refused = self.refused or other.refused
 
     def packed(self) -> bytes:
         return _HEAD.pack(
@@ -131,16 +145,36 @@ def read(folder: Folder) -> tuple[Head, list[Row], list[Code]] | None:
         Damaged: a file is damaged.
         OSError: it is not trusted, or cannot be read.
     """
+    looks = _read(folder, *FILES)
+    for file in folder.files(SUFFIXES[0]):
+        name = file.name.removesuffix(SUFFIXES[0])
+        if file.name == LINES or (more := _read(folder, *(name + end for end in SUFFIXES))) is None:
+            continue
+        if looks is None:
+            looks = Head(), [], []
+        head, rows, codes = looks
+        head.is_inside = True
+        head.add(more[0])
+        for row in more[1]:
+            row.inner = row.inner[0] + len(codes), row.inner[1]
+            if row.own[0] != NO_CODE:
+                row.own = row.own[0] + len(codes), row.own[1]
+        rows += more[1]
+        codes += more[2]
+    return looks
+
+
+def _read(folder: Folder, *names: str) -> tuple[Head, list[Row], list[Code]] | None:
     try:
-        data, codes = ((folder / name).read_record() for name in FILES)
+        data, codes = ((folder / name).read_record() for name in names)
     except FileNotFoundError:
         return None
     if len(data) < HEAD_BYTES:
         return None
     magic, *numbers = _HEAD.unpack_from(data)
     if magic != _MAGIC:
-        raise Damaged(f"{LINES} is damaged: it does not begin as such a file does")
-    _check(LINES, *numbers)
+        raise Damaged(f"{names[0]} is damaged: it does not begin as such a file does")
+    _check(names[0], *numbers)
     head = Head()
     head.looks, head.torn, head.moved, head.left_out, head.imports, head.cpu_ns = numbers[:6]
     head.refused = numbers[6]

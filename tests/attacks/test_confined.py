@@ -80,17 +80,18 @@ WAYS = [  # what is forbidden, how the filter is installed, how the program ends
 ]
 
 
+@pytest.mark.parametrize("lines", ["--lines", "--lines=inside"])
 @pytest.mark.parametrize("kills", [False, True], ids=["EPERM", "kill"])
 @pytest.mark.parametrize(("numbers", "is_allowed", "how", "end"), WAYS)
 def test_a_filter_changes_nothing_and_loses_nothing(
-    runs, native, numbers, is_allowed, kills, end, how
+    runs, native, numbers, is_allowed, kills, end, how, lines
 ):
     source = FILTER.format(
         numbers=numbers, is_allowed=is_allowed, kills=kills, how=how, routines=200, end=end
     )
     expected = plain(runs, source)
     assert "confined 0" in expected[1]
-    done = runs.run(source, "--quiet", "--cpu-time")
+    done = runs.run(source, "--quiet", "--cpu-time", lines)
     assert (done.returncode, done.stdout) == expected[:2]
     # Python 3.15 itself cannot end where munmap fails, and says at which address.
     assert done.stderr.partition("munmap(")[0] == expected[2].partition("munmap(")[0]

@@ -48,6 +48,8 @@ while time.perf_counter() < end:
     work()
 print(*spent.values())
 """
+WHO = pytest.mark.parametrize("option", ["--lines", "--lines=inside"])
+"""Who looks: the watch, or a thread in the program."""
 LINES = """SELECT line.line, sum(line.looks), sum(line.time_ns), sum(line.seen_ns), sum(squares)
              FROM line JOIN timer ON timer.id = line.timer_id
             WHERE timer.short_name = ? GROUP BY line.line"""
@@ -80,11 +82,12 @@ def shares(runs, source, names):
     return result, sum(looks for looks, *_ in found.values())
 
 
+@WHO
 @pytest.mark.slow
-def test_lines_have_the_shares_that_the_program_itself_has_measured(runs):
+def test_lines_have_the_shares_that_the_program_itself_has_measured(runs, option):
     """Five standard errors and half a point: a right estimate is outside once in a million runs,
     that of a sampler which reads each stack in pieces (6 points off) nearly always."""
-    done = runs.run(KNOWN, arguments=("8",))
+    done = runs.run(KNOWN, option, arguments=("8",))
     spent = [int(word) for word in done.stdout.split()]
     names = [
         "sorted(data, reverse=True).index(4000)",
@@ -147,8 +150,9 @@ other.join()
 """
 
 
-def test_states_tell_computing_from_waiting(runs):
-    assert runs.run(WAITING).returncode == 0
+@WHO
+def test_states_tell_computing_from_waiting(runs, option):
+    assert runs.run(WAITING, option).returncode == 0
     states = rows(
         runs,
         "SELECT short_name, state, sum(looks) AS n FROM line JOIN timer ON timer.id = timer_id"
@@ -158,10 +162,12 @@ def test_states_tell_computing_from_waiting(runs):
     assert mostly == {"get": "lock", "hold": "wait"}
 
 
-def test_a_program_that_ends_at_once_has_no_lines_and_says_nothing_of_it(runs):
-    done = runs.run("def f():\n    return sum(range(1000))\nf()\n")
+@WHO
+def test_a_program_that_ends_at_once_has_no_lines_and_says_nothing_of_it(runs, option):
+    done = runs.run("def f():\n    return sum(range(1000))\nf()\n", option)
     assert rows(runs, "SELECT count(*) FROM line") == [(0,)]
-    assert fact(runs) is None and "line" not in done.stderr
+    notes = [line for line in done.stderr.splitlines() if "--lines=inside: " not in line]
+    assert fact(runs) is None and "line" not in "".join(notes)
     assert (
         "has no times of lines: it ended before"
         in runs.taupy("lines", "--db", str(runs.database)).stderr
@@ -257,10 +263,11 @@ work(0.3)
 }  # fmt: skip
 
 
+@WHO
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ODD)
-def test_odd_programs_run_as_before_and_have_lines(runs, name):
-    done = runs.run(SPINNING + ODD[name])
+def test_odd_programs_run_as_before_and_have_lines(runs, name, option):
+    done = runs.run(SPINNING + ODD[name], option)
     assert done.returncode == (-9 if name == "killed" else 0), done.stderr
     assert "Traceback" not in done.stderr
     if name == "killed":
@@ -276,8 +283,9 @@ def test_odd_programs_run_as_before_and_have_lines(runs, name):
         assert db.verify() == []
 
 
+@WHO
 @pytest.mark.slow
-def test_three_thousand_threads_are_looked_at_in_turn(runs):
+def test_three_thousand_threads_are_looked_at_in_turn(runs, option):
     many = """
 import threading
 go = threading.Event()
@@ -291,18 +299,20 @@ go.set()
 for thread in threads:
     if thread.ident: thread.join()
 """
-    done = runs.run(SPINNING + many)
+    done = runs.run(SPINNING + many, option)
     assert done.returncode == 0, done.stderr
     assert "looks" in (fact(runs) or ""), rows(runs, "SELECT name, value FROM metadata")
 
 
+@WHO
 @pytest.mark.skipif(sys.version_info >= (3, 14), reason="the module has another name")
-def test_a_program_with_subinterpreters_is_looked_at(runs):
+def test_a_program_with_subinterpreters_is_looked_at(runs, option):
     is_new = sys.version_info >= (3, 13)
     module, run = ("_interpreters", "exec") if is_new else ("_xxsubinterpreters", "run_string")
     inner = "import time; end = time.time() + 0.6\nwhile time.time() < end: pass"
     done = runs.run(
-        SPINNING + f"import {module} as sub\nsub.{run}(sub.create(), {inner!r})\nwork(0.3)\n"
+        SPINNING + f"import {module} as sub\nsub.{run}(sub.create(), {inner!r})\nwork(0.3)\n",
+        option,
     )
     assert done.returncode == 0, done.stderr
     assert "looks" in (fact(runs) or "")
