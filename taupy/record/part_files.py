@@ -37,6 +37,8 @@ LAYOUT = Layout(b"TAUPYFLD", PART_VERSION, "file of folded parts", {})
 _PART = 32  # the kind of its blocks
 _ENTRY = Struct("<IIQ48x64s")  # a block's header, then the name of the part
 _NAME = re.compile(rb"\d{1,20}-[0-9a-f]{1,16}\.part")
+_PIECE = 1 << 16
+"""Of a file of folded parts, bytes that are read at once: a child's part has some thousands."""
 _WAIT_S = 10.0
 
 
@@ -48,12 +50,14 @@ class PartFile:
         name: of the file into which it was written.
         file: the file it is in now, from byte `at` on, `size` bytes; the whole file if `size`
             is -1.
+        held: its content, if that has been read already.
     """
 
     name: str
     file: File
     at: int = 0
     size: int = -1
+    held: bytes | None = None
 
     @property
     def pid(self) -> int:
@@ -66,6 +70,8 @@ class PartFile:
         Raises:
             OSError: it cannot be read, or is not trusted.
         """
+        if self.held is not None:
+            return self.held if first < 0 else self.held[:first]
         size = self.size if first < 0 or 0 <= self.size < first else first
         return self.file.read_bytes(PART_BYTES, size, self.at)
 
@@ -122,14 +128,20 @@ def folded_parts(file: File) -> Iterator[PartFile]:
         return
     head = container.header(file.name, first, LAYOUT)
     at, end = head.header_size, min(head.used, file.size())
+    piece, begin = b"", at
     while at + _ENTRY.size <= end:
-        kind, _, size, text = _ENTRY.unpack(file.read_bytes(first=_ENTRY.size, at=at))
+        held = piece[at - begin :]
+        if len(held) < _ENTRY.size or len(held) < _ENTRY.unpack_from(held)[2] <= _PIECE:
+            held = piece = file.read_bytes(first=_PIECE, at=at)
+            begin = at
+        kind, _, size, text = _ENTRY.unpack_from(held)
         name = text.split(b"\0", 1)[0]
         if kind != _PART or size % ALIGN or not _ENTRY.size <= size <= end - at:
             break
         if not _NAME.fullmatch(name):
             break
-        yield PartFile(name.decode(), file, at + _ENTRY.size, size - _ENTRY.size)
+        part = held[_ENTRY.size : size] if len(held) >= size else None
+        yield PartFile(name.decode(), file, at + _ENTRY.size, size - _ENTRY.size, part)
         at += size
     if at != head.used:
         lost = head.used - at
