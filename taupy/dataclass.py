@@ -2,8 +2,8 @@
 
 The prompt waits for it, and for an empty program it waited longest for the definition of classes:
 `dataclasses` imports `inspect` and compiles six functions for each, `typing.NamedTuple` compiles
-each annotation and a constructor. Here the constructor is compiled when the first object is made,
-the other methods are the same for all, and annotations stay text. For the type checker, and
+each annotation and a constructor. Here the constructor is compiled when there are more than a few
+objects, the other methods are the same for all, and annotations stay text. For the type checker, and
 for `replace` and `astuple` of `dataclasses`, they are the usual ones. What is left out is not used:
 classes without slots, inheritance of fields, `__post_init__`, `ClassVar`, generic tuples.
 """
@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from typing import NamedTuple as NamedTuple
 else:
     from _collections import _tuplegetter
+
+    _FEW = 16
+    """Objects that are made without a compiled constructor. To compile it takes as long as to make
+    some 60 objects so, and most classes of an empty run have one or two."""
 
     class field:
         """A field whose default is created for each object."""
@@ -48,9 +52,19 @@ else:
             }
             cls = type(plain)(plain.__name__, plain.__bases__, members)
 
-            def __init__(self, *args, **kwargs):
-                cls.__init__ = _constructor(cls, names, defaults, frozen, kw_only)
-                cls.__init__(self, *args, **kwargs)
+            left = _FEW
+
+            def __init__(self, /, *args, **kwargs):
+                nonlocal left
+                left -= 1
+                may_fit = left >= 0 and not (kw_only and args)
+                in_order = _in_order(args, kwargs, names, defaults) if may_fit else None
+                if in_order is None:
+                    cls.__init__ = _constructor(cls, names, defaults, frozen, kw_only)
+                    cls.__init__(self, *args, **kwargs)
+                    return
+                for name, value in zip(names, in_order, strict=True):
+                    object.__setattr__(self, name, value)
 
             cls.__init__ = __init__
             return cls
@@ -66,6 +80,19 @@ else:
 
     def _alone(value):
         return lambda instance: (value(instance),)
+
+    def _in_order(args, kwargs, names, defaults):
+        """The values of all fields in order; None if the arguments do not fit, which the compiled
+        constructor explains."""
+        given = {**dict(zip(names, args)), **kwargs}  # noqa: B905 - there may be too many
+        values = {**defaults, **given}
+        fit = len(given) == len(args) + len(kwargs) and values.keys() == {*names}
+        return [
+            value.default_factory()
+            if isinstance(value := values[name], field) and name not in given
+            else value
+            for name in names
+        ] if fit else None
 
     def _constructor(cls, names, defaults, frozen, kw_only):
         parameters, body, scope = [], [], {"_set": object.__setattr__}
@@ -170,9 +197,16 @@ else:
             names = tuple(members["__annotations__"])
             defaults = {field: members.pop(field) for field in names if field in members}
 
-            def __new__(cls, *args, **kwargs):
-                complete.__new__ = _tuple_constructor(complete, names, defaults)
-                return complete.__new__(cls, *args, **kwargs)
+            left = _FEW
+
+            def __new__(cls, /, *args, **kwargs):
+                nonlocal left
+                left -= 1
+                in_order = _in_order(args, kwargs, names, defaults) if left >= 0 else None
+                if in_order is None:
+                    complete.__new__ = _tuple_constructor(complete, names, defaults)
+                    return complete.__new__(cls, *args, **kwargs)
+                return tuple.__new__(cls, in_order)
 
             fields = {field: _tuplegetter(at, "") for at, field in enumerate(names)}
             facts = {"_fields": names, "_field_defaults": defaults, "__match_args__": names}

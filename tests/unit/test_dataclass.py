@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import dataclasses
 import pickle
@@ -137,12 +138,52 @@ def test_a_named_tuple_has_defaults_properties_and_a_docstring():
         assert kind.size.__get__(row) == 1 and "__dict__" not in dir(row)
 
 
-def test_a_constructor_of_a_named_tuple_is_compiled_when_one_is_made():
-    class Rare(ours.NamedTuple):
+def rare_classes():
+    class Row(ours.NamedTuple):
         name: str
         size: int = 1
+        rest: tuple = ()
 
-    before = Rare.__new__
-    assert Rare._make(("a", 2)) == ("a", 2) and Rare.__new__ is before
-    assert Rare("a") == Rare(name="a", size=1) and Rare.__new__ is not before
-    assert Rare.__new__.__qualname__.endswith("Rare.__new__")
+    @ours.dataclass(frozen=True, slots=True)
+    class Frozen:
+        name: str
+        size: int = 1
+        rest: list = ours.field(default_factory=list)
+
+    @ours.dataclass(slots=True, kw_only=True)
+    class Named:
+        name: str
+        size: int = 1
+        rest: list = ours.field(default_factory=list)
+
+    return Row, Frozen, Named
+
+
+@pytest.mark.parametrize("at", range(3))
+def test_few_objects_are_made_without_compiling_and_like_the_others(at, monkeypatch):
+    kind = rare_classes()[at]
+    compiled = []
+    monkeypatch.setitem(ours._alone.__globals__, "exec", lambda *of: compiled.append(exec(*of)))
+    few, *others = [kind(name="a") for _ in range(100)]
+    assert len(compiled) == 1 and {*map(repr, others)} == {repr(few)}
+    few = rare_classes()[at]
+    made = few(name="a"), few(size=2, name="b"), few(name="c", rest=[3])
+    assert len(compiled) == 1 and (at == 0 or made[0].rest is not made[1].rest)
+    assert [(it.name, it.size, list(it.rest)) for it in made] == [
+        ("a", 1, []), ("b", 2, []), ("c", 1, [3]),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("at", range(3))
+@pytest.mark.parametrize(
+    "words, values",
+    [((), {}), ((), {"size": 1}), ((), {"name": 1, "other": 2}), ((), {"size": 1, "other": 2}),
+     (("a", 1, 2, 3), {}), (("a",), {"name": "b"}), (("a", 1, 2), {"other": 1})],
+)  # fmt: skip
+def test_the_first_object_is_refused_what_later_ones_are(at, words, values):
+    kind = rare_classes()[at]
+    for _ in range(2):
+        with pytest.raises(TypeError, match="argument"):
+            kind(*words, **values)
+    with pytest.raises(TypeError) if at == 2 else contextlib.nullcontext():
+        rare_classes()[at]("a")
