@@ -3,9 +3,9 @@
 The prompt waits for it, and for an empty program it waited longest for the definition of classes:
 `dataclasses` imports `inspect` and compiles six functions for each, `typing.NamedTuple` compiles
 each annotation and a constructor. Here the constructor is compiled when there are more than a few
-objects, the other methods are the same for all, and annotations stay text. For the type checker, and
-for `replace` and `astuple` of `dataclasses`, they are the usual ones. What is left out is not used:
-classes without slots, inheritance of fields, `__post_init__`, `ClassVar`, generic tuples.
+objects, the other methods are the same for all, and annotations stay text. For the type checker,
+and for `replace` and `astuple` of `dataclasses`, they are the usual ones. What is left out is not
+used: classes without slots, inheritance of fields, `__post_init__`, `ClassVar`, generic tuples.
 """
 
 from __future__ import annotations

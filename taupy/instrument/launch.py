@@ -29,9 +29,10 @@ if TYPE_CHECKING:
 
 PTH = "taupy_boot.pth"
 
-# Bootstrap of the storer: an isolated interpreter with this one's import path. If the program has
-# set a limit on the size of files, it writes no bytecode, which might be truncated. taupy is
-# imported first, from where this process has it: another one may be installed.
+# Bootstrap of the storer: an isolated interpreter with this one's import path, so that it need not
+# run `site`, which takes a third of its start. If the program has set a limit on the size of files,
+# it writes no bytecode, which might be truncated. taupy is imported first, from where this process
+# has it: another one may be installed.
 _STORER = (
     "import gc, os, resource, sys;"
     "gc.disable();"  # short-lived with many rows, like other commands
@@ -59,9 +60,11 @@ def settings_here(program_folder: str, cwd: str, **settings: Any) -> RunSettings
     Args:
         settings: the others, by the names of RunSettings.
     """
+    packages = _package_folders()
+    programs = {"", cwd, program_folder} - packages  # a program may lie among the packages
     return RunSettings(
         cwd=cwd,
-        module_path=[path for path in sys.path if path not in ("", cwd, program_folder)],
+        module_path=[path for path in sys.path if path not in programs],
         library_folders=library_folders(program_folder),
         program_folder=program_folder,
         launched_at=time.time(),
@@ -79,9 +82,7 @@ def library_folders(program_folder: str = "") -> list[str]:
     Args:
         program_folder: what lies around it is the program's, whatever is installed there.
     """
-    packages = set(site.getsitepackages())
-    if site.ENABLE_USER_SITE:
-        packages.add(site.getusersitepackages())
+    packages = _package_folders()
     packages |= {
         folder
         for folder in {*sys.path} - packages
@@ -90,6 +91,14 @@ def library_folders(program_folder: str = "") -> list[str]:
     standard = _standard_folders()
     both = {os.path.realpath(folder) for folder in packages | standard} | packages | standard
     return sorted(both, key=len, reverse=True)
+
+
+def _package_folders() -> set[str]:
+    """The folders from which `site` lets this interpreter import."""
+    packages = set(site.getsitepackages())
+    if site.ENABLE_USER_SITE:
+        packages.add(site.getusersitepackages())
+    return packages
 
 
 def _has_packages(folder: str) -> bool:
@@ -139,7 +148,7 @@ def is_boot_installed(options: list[str]) -> bool:
 def storer_command(folder: Folder, paths: list[str]) -> list[bytes]:
     """The command that stores a run when its program has ended."""
     code = _STORER.format(paths=paths, home=os.path.abspath(package_folder()))
-    return [os.fsencode(part) for part in (sys.executable, "-I", "-c", code, folder.path)]
+    return [os.fsencode(part) for part in (sys.executable, "-I", "-S", "-c", code, folder.path)]
 
 
 def fallback_folder() -> str:

@@ -2,8 +2,10 @@
 
 import subprocess
 import sys
+import sysconfig
 
 from taupy.instrument import launch
+from taupy.state.folder import open_run
 
 HEAVY = {
     "ctypes.util", "dataclasses", "difflib", "hashlib", "inspect", "json", "pathlib", "random",
@@ -52,3 +54,17 @@ def test_a_run_is_stored_by_the_taupy_that_measured_it(tmp_path):
     command = [sys.executable, "-I", "-S", "-c", code, "a run"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert done.stdout == "ours a run\n", done.stderr
+
+
+def test_a_storer_finds_what_it_needs_without_site(tmp_path):
+    """Also if the program lies among the packages, whose folder is then on its path."""
+    packages = sysconfig.get_path("purelib")
+    settings = launch.settings_here(packages, str(tmp_path))
+    assert "" not in settings.module_path
+    with open_run(str(tmp_path)) as folder:
+        command = launch.storer_command(folder, settings.module_path)
+    code = "import sys, numpy; sys.exit('site' in sys.modules)"
+    at = command.index(b"-c") + 1
+    command[at] = b"import sys; sys.path.extend(%a);%b" % (settings.module_path, code.encode())
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
