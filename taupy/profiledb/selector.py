@@ -182,7 +182,11 @@ def _matches(db: ProfileDB, text: str) -> list[TrialRow]:
     if matches:
         return matches
     repeated = [trial for trial in trials if _RUN.search(trial.name)]
-    return [trial for trial in repeated if wanted(trial._replace(name=_RUN.sub("", trial.name)))]
+    matches = [trial for trial in repeated if wanted(trial._replace(name=_RUN.sub("", trial.name)))]
+    if matches or not text.endswith(".py"):
+        return matches
+    application = os.path.basename(text).removesuffix(".py")  # as `taupy run` names a script
+    return [trial for trial in trials if trial.application == application]
 
 
 def _condition(db: ProfileDB, text: str) -> Callable[[TrialRow], bool]:
@@ -262,9 +266,6 @@ def _miss(db: ProfileDB, text: str) -> str:
     if not trials:
         return f"{place} has no trials; `taupy run SCRIPT` adds one"
     if text.endswith(".py"):
-        name = os.path.basename(text).removesuffix(".py")
-        if any(trial.application == name for trial in trials):
-            return f"'{text}' is a script; its trials in {place} are called {name}"
         return f"'{text}' is a script, and {place} has no trial of it; `taupy run {text}` adds one"
     count = several(len(trials), "trial")
     choices = _available(db, text, trials)

@@ -56,14 +56,14 @@ def test_a_script_without_a_command_is_run(tmp_path):
     assert "taupy: trial 1: " in done.stderr
 
 
-def test_a_script_is_told_from_a_trial(capsys, tmp_path):
+def test_a_script_stands_for_its_trials(capsys, tmp_path):
     database = tmp_path / "t.db"
     with ProfileDB.open(database, create=True) as db:
         add_profile(db, small_profile(1))
-    assert main(["pprof", "src/app.py", "--db", str(database)]) == 1
-    assert capsys.readouterr().err == (
-        f"taupy: 'src/app.py' is a script; its trials in {database} are called app\n"
-    )
+    assert main(["pprof", "app", "--db", str(database)]) == 0
+    expected = capsys.readouterr()
+    assert main(["pprof", "src/app.py", "--db", str(database)]) == 0
+    assert capsys.readouterr() == expected
     assert main(["pprof", "new.py", "--db", str(database)]) == 1
     assert "has no trial of it; `taupy run new.py` adds one\n" in capsys.readouterr().err
 
