@@ -7,7 +7,7 @@ functions do counts for the routine of the program that calls them.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal
 
 from taupy.analysis.known_routines import is_wait
@@ -46,6 +46,19 @@ KINDS: Mapping[Kind, str] = {
     "rest": "start and other",
     "exit": OWN_EXIT,
 }
+
+
+def words(places: Iterable[Place], *, with_c: bool) -> dict[Kind, str]:
+    """What the kinds are called in the time of these places.
+
+    Args:
+        with_c: whether C functions were recorded. Otherwise they are in the program's own time.
+    """
+    called_so = {**KINDS} if with_c else {**KINDS, "own": "your code"}
+    if any(place.asleep_ns for place in places):
+        called_so["wait"] = "waiting (sampled)"
+    return called_so
+
 
 _PHASES: Mapping[str, Kind] = {
     "PHASE_DATA": "data", "PHASE_FORWARD": "layer", "PHASE_LOSS": "layer",
@@ -104,7 +117,7 @@ class OwnRoutine:
     Attributes:
         group: the group's title; "" for the main thread.
         path: its file as the interpreter knew it.
-        by_kind: its time [ns] by kind; it adds up to `ns`, and waiting apart from that.
+        by_kind: its time [ns] by kind; it adds up to `ns`, and waiting for others apart from that.
         ns: its time with libraries and C functions, without waiting.
         whole_ns: with all that it calls; None if it is not known.
         share: of its threads' time.
@@ -279,13 +292,24 @@ def _kind_of_row(row: LineRow, entries: Mapping[TimerRow, TimerRow]) -> Kind:
 
 
 def by_kind(place: Place, waiting: Place | None = None) -> dict[Kind, float]:
-    """The time [ns] of a routine of the program by kind, and what is known to wait in it."""
+    """The time [ns] of a routine of the program by kind, and what is known to wait in it.
+
+    What samples saw asleep waits: in the part with the most time, then in the next, as samples do
+    not tell in which.
+    """
     timer = place.timer
     mine: Kind = "own" if timer is None or timer.file is not None else kind_of(timer)
     kinds: dict[Kind, float] = {mine: place.self_ns}
     for callee in place.callees:
         kind = kind_of(callee.timer)
         kinds[kind] = kinds.get(kind, 0.0) + callee.ns
+    slept = 0.0
+    for kind in sorted(kinds, key=lambda kind: -kinds[kind]):
+        part = min(kinds[kind], place.asleep_ns - slept)
+        kinds[kind] -= part
+        slept += part
+    if slept:
+        kinds["wait"] = kinds.get("wait", 0.0) + slept
     if waiting is not None:
         kinds["wait"] = kinds.get("wait", 0.0) + waiting.ns
     return kinds

@@ -127,6 +127,7 @@ def of_table(
     table: Table,
     parent: Sequence[int] | None = None,
     paths: Mapping[str, str | None] | None = None,
+    seen: Seen | None = None,
 ) -> list[GroupPlaces]:
     """The places of all groups of threads that have any time.
 
@@ -134,6 +135,7 @@ def of_table(
         table: the answer to `question`; further columns do not matter.
         parent: the callers' rows, if they are known already.
         paths: the trial's `timer_paths`, if they are known already.
+        seen: what samples and awaits say of the table, if it is known already.
     """
     from taupy.profiledb import query
     from taupy.profiledb.sources import timer_paths
@@ -142,7 +144,8 @@ def of_table(
     facts = query.node_facts(db, trial)
     paths = timer_paths(db, trial) if paths is None else paths
     lines = Lines.of_trial(db, trial, facts, paths)
-    return _grouped(tree, facts, paths, lines, _seen(db, trial, table))
+    seen = seen_in(db, trial, table) if seen is None else seen
+    return _grouped(tree, facts, paths, lines, seen)
 
 
 def of_profile(profile: Profile) -> list[GroupPlaces]:
@@ -193,7 +196,7 @@ def _own_share(of_group: Sequence[Place]) -> float:
     return sum(place.share for place in of_group if place.kind == "own")
 
 
-def _seen(db: ProfileDB, trial: int, table: Table) -> Seen:
+def seen_in(db: ProfileDB, trial: int, table: Table) -> Seen:
     """What samples and awaits say of the rows of a table."""
     from taupy.profiledb.trial_facts import events_beginning
     from taupy.profiledb.values import values

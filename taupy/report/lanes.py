@@ -8,10 +8,11 @@ long it waited for others; of all others the time is divided by kind, as the mai
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import chain
 
 from taupy.analysis import places
-from taupy.analysis.places import Tree
-from taupy.answers.own_code import KINDS, kinds
+from taupy.analysis.places import Seen, Tree
+from taupy.answers.own_code import kinds, words
 from taupy.answers.places import GroupPlaces
 from taupy.dataclass import NamedTuple
 from taupy.model.job import rank_of
@@ -76,6 +77,7 @@ def lanes(
     facts: Mapping[int, Mapping[str, str]],
     paths: Mapping[str, str | None],
     of_ranks: View | None,
+    seen: Seen | None = None,
     *,
     with_c: bool,
 ) -> list[Lanes]:
@@ -86,6 +88,7 @@ def lanes(
         facts: the metadata of each node.
         paths: a timer's full name -> its source file as the interpreter knew it.
         of_ranks: what `taupy ranks` shows of the job; None for no job of several ranks.
+        seen: what samples say of rows of the tree; without them, sleep is not told from work.
         with_c: whether C functions were recorded. Otherwise they are in the program's own time.
     """
     groups = groups_of(tree.threads, facts)
@@ -93,9 +96,9 @@ def lanes(
         return []
     is_job = "other ranks" in groups
     names = [str(at) for at in range(len(tree.threads))]
-    tally = places.tally(tree, names, paths)
+    tally = places.tally(tree, names, paths, seen)
     of_thread = tally.places()
-    words = KINDS if with_c else {**KINDS, "own": "your code"}
+    names_of = words(chain.from_iterable(of_thread.values()), with_c=with_c)
     bars_of: dict[Group, list[Lane]] = {group: [] for group in _TITLES}
     of_interest: set[Group] = set()
     for at in sorted(range(len(names)), key=lambda at: tree.threads[at]):
@@ -112,7 +115,7 @@ def lanes(
         if any(place.kind == "own" for place in mine):
             of_interest.add(group)
         of_kinds = kinds([GroupPlaces(MAIN, 1, mine, tally.packages(names[at]))])
-        bands = [Band(kind, words[kind], ns) for kind, ns in of_kinds.items()]
+        bands = [Band(kind, names_of[kind], ns) for kind, ns in of_kinds.items()]
         bars_of[shown].append(Lane(_name(thread, shown, facts), bands))
     ranks = _ranks(of_ranks)
     if ranks and "other ranks" in of_interest:

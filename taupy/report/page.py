@@ -34,7 +34,8 @@ MODULES = (
         "forest",
         "flame_tree",
     ),
-    *("change", "flame", "flame_panel", "timeline", "timeline_panel", "heat", "heat_panel"),
+    *("change", "flame", "flame_panel", "timeline", "course", "timeline_panel"),
+    *("heat", "heat_panel"),
     *("roofline", "layers", "overview", "source", "page"),
 )
 """Each module follows those that it imports."""
@@ -70,6 +71,7 @@ _PAGE = """{head}
   change is known.</p>
   <p class="note">Width is time. Click, or Enter, zooms in; Escape zooms out; arrows walk. Boxes
   narrower than a pixel are left out.</p>
+  <section data-part="hottest"></section>
 </div></template>
 <template id="timeline"><div>
   <div class="controls">

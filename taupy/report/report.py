@@ -155,7 +155,8 @@ def report(db: ProfileDB, trial: TrialRow, selector: str = "", database: str = "
     first = min(threads, default=None)
     kinds, steps = _phases(of_findings, first)
     calls = of_findings.calls
-    groups = places.of_table(db, trial.id, calls.table, calls.parent, of_findings.paths)
+    seen = places.seen_in(db, trial.id, calls.table)
+    groups = places.of_table(db, trial.id, calls.table, calls.parent, of_findings.paths, seen)
     with_c = of_findings.metadata.get("taupy.option.c_calls") == "True"
     gpu_ns, gpu_busy_ns = _gpu_ns(of_findings)
     of_ranks = _ranks(db, trial.id, of_findings.nodes)
@@ -174,7 +175,7 @@ def report(db: ProfileDB, trial: TrialRow, selector: str = "", database: str = "
         judgement=judged(of_findings),
         places=groups,
         ranks=() if of_ranks is None else of_ranks.notes,
-        lanes=lanes(tree, facts, of_findings.paths, of_ranks, with_c=with_c),
+        lanes=lanes(tree, facts, of_findings.paths, of_ranks, seen, with_c=with_c),
         selector=selector,
         database=database,
         cpu_ns=sum(of_findings.cpu_ns.values()) if of_findings.cpu_ns else None,

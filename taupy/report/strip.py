@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from taupy.answers.own_code import KINDS, kinds
+from taupy.answers.own_code import kinds, words
 from taupy.answers.places import GroupPlaces
 from taupy.dataclass import NamedTuple
+from taupy.model.thread_groups import MAIN
 from taupy.network.phase_sums import NO_PHASE
 
 NO_TRAINING = frozenset({"import", "exit", NO_PHASE})
@@ -50,5 +51,6 @@ def strip(
     timed = {phase: ns for phase, ns in phases.items() if ns > 0}
     if not timed.keys() <= NO_TRAINING:
         return [Band(kind_of_phase(name), _NAMES.get(name, name), ns) for name, ns in timed.items()]
-    names = KINDS if with_c else {**KINDS, "own": "your code"}
+    places = (place for group in groups if group.group == MAIN for place in group.places)
+    names = words(places, with_c=with_c)
     return [Band(kind, names[kind], ns) for kind, ns in kinds(groups).items()]

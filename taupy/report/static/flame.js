@@ -5,12 +5,15 @@ import { count, duration, share } from "./numbers.js";
 import { fitting, showTip } from "./tip.js";
 
 const HEIGHT = 22; // of a row, in pixels
+const TALL = 36; // of a row with two lines of text, in graphs of few rows
+const MOST_TALL = 9; // rows
 const NARROWEST = 1;
 const MOST_ROWS = 300; // below the zoomed node; deeper ones are drawn after zooming in
 const MOST_ABOVE = 12;
 const LEAST_TEXT = 34; // narrower boxes show no name
 const DRAWING = 4; // ms per frame; the browser also needs time to show it
 const AT_ONCE = 32; // boxes between readings of the clock
+const MOST_COUNTED = 2000; // boxes that are counted for that
 const LOWEST = 30 * HEIGHT;
 
 /** Grey for no change or noise, red for longer, blue for shorter; -1 to 1. */
@@ -105,10 +108,20 @@ export class Flame {
     const width = this.canvas.clientWidth;
     if (!this.tree || width === 0) return;
     const waiting = boxes(this.tree, this.zoomed, width);
-    Object.assign(this, { width, waiting, boxes: [], height: HEIGHT });
+    Object.assign(this, { width, waiting, boxes: [], deepest: 0, row: this.isShallow() ? TALL : HEIGHT });
+    this.height = this.row;
     this.resize(this.canvas.height / this.ratio());
     cancelAnimationFrame(this.frame);
     this.frame = requestAnimationFrame(() => this.more());
+  }
+
+  /** Whether few rows are drawn, which leaves room for taller ones. */
+  isShallow() {
+    let count = 0;
+    for (const [, , , depth] of boxes(this.tree, this.zoomed, this.canvas.clientWidth)) {
+      if (depth >= MOST_TALL || ++count > MOST_COUNTED) return false;
+    }
+    return true;
   }
 
   /** Draw all at once, for printing. */
@@ -137,7 +150,7 @@ export class Flame {
       const { value: box, done } = this.waiting.next();
       if (done) break;
       this.boxes.push(box);
-      this.height = Math.max(this.height, (box[3] + 1) * HEIGHT);
+      this.height = Math.max(this.height, (box[3] + 1) * this.row);
     }
     if (this.height * this.ratio() > this.canvas.height) this.resize(1.2 * this.height);
     return this.painted < this.boxes.length;
@@ -180,24 +193,25 @@ export class Flame {
   }
 
   paint(context, colors, [node, x, wide, depth]) {
-    const y = depth * HEIGHT;
+    const y = depth * this.row;
     if (this.matches) context.globalAlpha = this.matches(node) ? 1 : 0.25;
     const waits = !this.change && node.color === "wait";
     context.fillStyle = this.change ? changeColor(this.change.of(node), colors.isDark)
       : waits ? this.hatch : colors.kinds[node.color] ?? colors.kinds.lib;
-    context.fillRect(x, y, Math.max(wide - (wide > 3 ? 1 : 0.5), 0.5), HEIGHT - 1);
+    context.fillRect(x, y, Math.max(wide - (wide > 3 ? 1 : 0.5), 0.5), this.row - 1);
     if (node === this.selected) {
       context.strokeStyle = colors.ink;
-      context.strokeRect(x + 0.5, y + 0.5, Math.max(wide - 1.5, 0.5), HEIGHT - 2);
+      context.strokeRect(x + 0.5, y + 0.5, Math.max(wide - 1.5, 0.5), this.row - 2);
     }
     if (wide < LEAST_TEXT) return;
     const ink = this.change ? colors.ink : colors.on(node.color);
     this.label(context, { ink, paper: waits ? colors.paper : null }, [node, x, wide, y]);
   }
 
-  /** The name of a box, and where there is room its time and share. */
+  /** The name of a box, and where there is room its time and share: beside it, or below. */
   label(context, { ink, paper }, [node, x, wide, y]) {
     const room = wide - 10;
+    if (this.row === TALL) { this.twoLines(context, { ink, paper }, [node, x, room, y]); return; }
     const took = room > 190 ? `${duration(node.time)} · ${share(node.time, this.root.time)}`
       : room > 110 ? share(node.time, this.root.time) : "";
     const beside = took ? context.measureText(took).width + 10 : 0;
@@ -213,8 +227,23 @@ export class Flame {
     if (took) context.fillText(took, x + 5 + long + 8, y + HEIGHT / 2);
   }
 
+  twoLines(context, { ink, paper }, [node, x, room, y]) {
+    const time = duration(node.time), part = share(node.time, this.root.time);
+    const took = [`${time} · ${part}`, part, ""].find((words) => context.measureText(words).width <= room);
+    const lines = [fitting(context, node.name, room), took].filter(Boolean);
+    lines.forEach((words, at) => {
+      const middle = y + this.row / 2 + 15 * (at - (lines.length - 1) / 2);
+      if (paper) {
+        context.fillStyle = paper;
+        context.fillRect(x + 3, middle - 8, context.measureText(words).width + 4, 15);
+      }
+      context.fillStyle = ink;
+      context.fillText(words, x + 5, middle);
+    });
+  }
+
   at(event) {
-    const depth = Math.floor(event.offsetY / HEIGHT);
+    const depth = Math.floor(event.offsetY / this.row);
     const place = event.offsetX;
     const isHere = (box) => box[3] === depth && place >= box[1] && place < box[1] + box[2];
     return this.boxes?.find(isHere)?.[0] ?? null;

@@ -1,9 +1,9 @@
 // The tab of the flame graph: its controls, and the tree that they ask for.
 import { Change } from "./change.js";
 import { Flame, pathTo } from "./flame.js";
-import { foldedRows, grouped, Inverted, mergedLayers, outermostWhere, TopDown } from "./flame_tree.js";
-import { legend } from "./kinds.js";
-import { duration, share } from "./numbers.js";
+import { foldedRows, grouped, hottest, Inverted, mergedLayers, outermostWhere, TopDown } from "./flame_tree.js";
+import { bar, legend } from "./kinds.js";
+import { count, duration, share } from "./numbers.js";
 import { element } from "./table.js";
 
 const GROUPINGS = {
@@ -22,7 +22,7 @@ export class FlamePanel {
     this.folded = null;
     const part = (name) => this.panel.querySelector(`[data-part=${name}]`);
     this.parts = Object.fromEntries(
-      ["group", "inverted", "folded", "merged", "merging", "find", "share", "callers", "reset", "path", "canvas", "legend"]
+      ["group", "inverted", "folded", "merged", "merging", "find", "share", "callers", "reset", "path", "canvas", "legend", "hottest"]
         .map((name) => [name, part(name)]),
     );
     const change = forest.compares ? new Change(forest) : undefined;
@@ -88,6 +88,7 @@ export class FlamePanel {
       callers: this.callersOf,
     });
     const [tree, root] = this.build(rowsFolded, inverted.checked);
+    this.parts.hottest.hidden = tree instanceof Inverted || this.forest.compares;
     this.flame.show(tree, root);
     this.find();
     this.flame.zoom(nodeAt(tree, root, zoom));
@@ -154,8 +155,36 @@ export class FlamePanel {
       button.addEventListener("click", () => this.flame.zoom(step));
       return button;
     }));
+    clearTimeout(this.ranking);
+    if (!this.parts.hottest.hidden) this.ranking = setTimeout(() => this.rank(node), AFTER);
+  }
+
+  /** The list of the routines with the most own time in what is shown. */
+  rank(node) {
+    const routines = hottest(this.flame.tree, node).filter(({ own }) => own >= LEAST * node.time).slice(0, MOST);
+    const largest = Math.max(...routines.map(({ own }) => own), 1);
+    const list = element("div", undefined, { class: "ranking" });
+    for (const each of routines) {
+      const row = element("button", undefined, { title: "find it in the graph" });
+      const where = element("small", [each.place, each.calls > 0 && `${count(each.calls)} call${each.calls === 1 ? "" : "s"}`]
+        .filter(Boolean).join(" · "));
+      row.append(element("b", duration(each.own), { class: "num" }), element("span", share(each.own, node.time), { class: "num soft" }),
+        bar({ [each.color]: each.own }, largest), element("span", each.name), where);
+      row.addEventListener("click", () => {
+        this.parts.find.value = each.name;
+        this.parts.find.dispatchEvent(new Event("input"));
+      });
+      list.append(row);
+    }
+    const title = element("h2", "Most own time");
+    title.append(element("small", `in ${node.key < 0 ? "all that is shown" : node.name}${this.parts.folded.checked ? "; what is folded counts for its caller" : ""}`));
+    this.parts.hottest.replaceChildren(title, list);
   }
 }
+
+const MOST = 12; // routines of the list
+const LEAST = 0.001; // share of what is shown
+const AFTER = 50; // ms: the graph is drawn first
 
 /** The only child of a root that adds nothing to it, or the root. */
 function only(root) {

@@ -65,6 +65,10 @@ class Tree {
     return this.keys === null ? timer : this.keys[timer];
   }
 
+  label(key) {
+    return this.merged?.label.get(key) ?? this.forest.names[key].name;
+  }
+
   isFolded(row) {
     return this.folded !== null && this.folded[row] === 1;
   }
@@ -82,8 +86,8 @@ class Tree {
   }
 
   made(key, rows, parent, sums) {
-    const { name: alone, place, kind, color, groups, lines } = this.forest.names[key];
-    const name = this.merged?.label.get(key) ?? alone;
+    const { place, kind, color, groups, lines } = this.forest.names[key];
+    const name = this.label(key);
     const { time, own, calls, values } = sums;
     return { key, name, place, kind, color, groups, lines, parent, rows, time, own, calls, values, children: null };
   }
@@ -188,6 +192,37 @@ export class Inverted extends Tree {
     const pairs = rows.map((row) => [row, this.shownRow(row)]);
     return this.root(name, this.nodes(grouped(pairs, ([, at]) => this.key(at)), null));
   }
+}
+
+/**
+ * The routines at and below a node with the most own time, those that wait after those that work:
+ * {key, name, place, color, own, calls}. What is folded into a caller counts for that.
+ */
+export function hottest(tree, node) {
+  const { forest } = tree;
+  const own = new Float64Array(forest.names.length);
+  const calls = new Float64Array(forest.names.length);
+  for (const first of rowsOf(tree, node)) {
+    const shown = new Int32Array(forest.end[first] - first); // the row that stands for each
+    for (let row = first; row < forest.end[first]; row++) {
+      const isFolded = row > first && tree.isFolded(row);
+      const at = isFolded ? shown[forest.parent[row] - first] : row;
+      shown[row - first] = at;
+      own[tree.key(at)] += forest.own[row];
+      if (!isFolded) calls[tree.key(at)] += forest.calls[row] ? forest.calls[row] - 1 : NaN;
+    }
+  }
+  const found = [];
+  own.forEach((ns, key) => {
+    if (ns > 0) found.push({ ...forest.names[key], name: tree.label(key), key, own: ns, calls: calls[key] });
+  });
+  const waits = ({ color }) => Number(color === "wait");
+  return found.sort((a, b) => waits(a) - waits(b) || b.own - a.own);
+}
+
+/** Those of a node; of one that stands for several threads, those of its children. */
+function rowsOf(tree, node) {
+  return node.rows.length ? node.rows : tree.children(node).flatMap((child) => rowsOf(tree, child));
 }
 
 /** The outermost rows that pass a test. */

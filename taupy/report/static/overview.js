@@ -1,5 +1,6 @@
 // The overview: where the time goes, in the words and lines of the program (see report/front.py).
 import { lineChart } from "./chart.js";
+import { paintMade } from "./course.js";
 import { bar, legend, palette } from "./kinds.js";
 import { count, duration, share } from "./numbers.js";
 import { element } from "./table.js";
@@ -104,7 +105,7 @@ export function paintOver(section, timeline, made) {
         }
       }
     } else {
-      paintMade(context, made, width / timeline.end, [height, colors.kinds]);
+      paintMade(context, made, (ns) => ns * (width / timeline.end), [0, height, colors.kinds]);
       context.font = "12px system-ui, sans-serif";
       context.textBaseline = "middle";
       context.fillStyle = colors.ink;
@@ -117,22 +118,6 @@ export function paintOver(section, timeline, made) {
   };
   for (const event of ["resize", "beforeprint"]) window.addEventListener(event, paint);
   paint();
-}
-
-/** Each step as wide as it was long, its phases above each other by their share. */
-function paintMade(context, made, scale, [height, kinds]) {
-  made.ns.forEach((ns, at) => {
-    const x = made.start[at] * scale, wide = Math.max(ns * scale - (ns * scale > 4 ? 1 : 0), 0.5);
-    context.fillStyle = kinds.lib;
-    context.fillRect(x, 0, wide, height);
-    let y = height;
-    for (const phase of made.phases) {
-      const tall = Math.min((phase.ns[at] / (ns || 1)) * height, y);
-      context.fillStyle = kinds[phase.kind];
-      context.fillRect(x, y - tall, wide, tall);
-      y -= tall;
-    }
-  });
 }
 
 /** The long times without a step: [start, ns, words]. */

@@ -170,14 +170,14 @@ function addSource(files) {
   addTab("source", "Source", source.panel, 0);
 }
 
-async function addTimeline(layout, at, made) {
+async function addTimeline(layout, at, { steps, memory } = {}) {
   const timeline = new Timeline(await unpacked(byId("activities").textContent), layout);
   const panel = byId("timeline").content.cloneNode(true).firstElementChild;
   const { from, to } = settings;
-  const shown = new TimelinePanel(timeline, { panel, tip: byId("tip"), from, to, keep: remember });
+  const shown = new TimelinePanel(timeline, { panel, tip: byId("tip"), from, to, keep: remember, steps, memory });
   addTab("timeline", "Timeline", panel, at);
   const strip = byId("tab-overview")?.querySelector(".over");
-  if (strip) paintOver(strip, timeline, made);
+  if (strip) paintOver(strip, timeline, steps);
   shown.draw();
 }
 
@@ -223,7 +223,7 @@ async function begin() {
     flame.rebuild();
   }
   if (layout.roofline) addRoofline(layout.roofline);
-  if (layout.timeline) await addTimeline(layout.timeline, at + Number(Boolean(layout.forest)), layout.overview?.steps);
+  if (layout.timeline) await addTimeline(layout.timeline, at + Number(Boolean(layout.forest)), layout.overview ?? {});
   if (layout.heat) await addHeat(layout.heat);
   showTab(settings.tab);
   document.documentElement.dataset.ready = "yes";

@@ -1,4 +1,5 @@
 // The tab of the timeline: a canvas with one lane per thread and stream.
+import { memoryLane, phasesLane } from "./course.js";
 import { KINDS, hatched, legend, palette } from "./kinds.js";
 import { duration } from "./numbers.js";
 import { after, spans, within } from "./timeline.js";
@@ -7,8 +8,10 @@ import { fitting, showTip } from "./tip.js";
 const ROW = 19;
 const LANE = 12; // between lanes
 const HEAD = 24; // the times above
-const LABEL = 190; // beside lanes, for their names
+const LABELS = [110, 340]; // beside lanes, for their names: the least and the most
+const MOST_LABEL = 0.3; // of the width
 const NARROW = 700;
+const TITLE = "600 13px system-ui, sans-serif";
 
 /** What is left out, and how to record it. */
 export function notes({ activities, of, names }) {
@@ -21,12 +24,17 @@ export function notes({ activities, of, names }) {
 }
 
 export class TimelinePanel {
-  /** @param keep called with the state to keep in the address: {from, to} in ns. */
-  constructor(timeline, { panel, tip, from, to, keep }) {
+  /**
+   * @param steps, memory what is known without a trace, or null.
+   * @param keep called with the state to keep in the address: {from, to} in ns.
+   */
+  constructor(timeline, { panel, tip, from, to, keep, steps, memory }) {
     Object.assign(this, { timeline, panel, tip, keep });
     const part = (name) => panel.querySelector(`[data-part=${name}]`);
     this.canvas = part("canvas");
     this.said = part("said");
+    const isTraced = timeline.names.some(({ kind }) => kind === "call" || kind === "range");
+    this.below = [steps && !isTraced && phasesLane(steps), memory && memoryLane(memory)].filter(Boolean);
     this.shown = within([Number(from ?? 0), Number(to ?? timeline.end)], timeline.end);
     for (const [name, factor] of [["in", 0.5], ["out", 2]]) {
       part(name).addEventListener("click", () => this.scale(factor));
@@ -38,7 +46,8 @@ export class TimelinePanel {
   }
 
   legend(list) {
-    list.replaceWith(legend(new Set(this.timeline.names.map(({ color }) => color).filter((color) => color !== "c"))));
+    const colors = this.timeline.names.map(({ color }) => color).filter((color) => color !== "c");
+    list.replaceWith(legend(new Set([...colors, ...this.below.flatMap(({ kinds }) => kinds)])));
   }
 
   listen() {
@@ -55,7 +64,19 @@ export class TimelinePanel {
 
   /** The width of the lanes' names. */
   get left() {
-    return this.canvas.clientWidth > NARROW ? LABEL : 0;
+    const width = this.canvas.clientWidth;
+    if (width <= NARROW) return 0;
+    this.longest ??= this.longestName();
+    return Math.round(Math.min(Math.max(this.longest + 16, LABELS[0]), LABELS[1], MOST_LABEL * width));
+  }
+
+  longestName() {
+    const context = this.canvas.getContext("2d", { alpha: false });
+    context.save();
+    context.font = TITLE;
+    const wide = [...this.timeline.lanes, ...this.below].map(({ name }) => context.measureText(name).width);
+    context.restore();
+    return Math.max(...wide);
   }
 
   time(x) {
@@ -116,7 +137,8 @@ export class TimelinePanel {
 
   /** A description of the position on the canvas, or null. */
   described(x, y) {
-    const row = this.places?.find(({ top }) => y >= top && y < top + ROW)?.row;
+    const { row, lane } = this.places?.find(({ top, lane: at }) => y >= top && y < top + (at?.height ?? ROW)) ?? {};
+    if (lane) return lane.described(this.time(x));
     if (!row) return null;
     const pixel = (this.shown[1] - this.shown[0]) / (this.canvas.clientWidth - this.left);
     const at = after(row.start, this.time(x) + pixel / 2) - 1;
@@ -138,6 +160,12 @@ export class TimelinePanel {
       top += LANE;
       return title;
     });
+    for (const lane of this.below) {
+      if (!this.left) top += ROW;
+      titles.push([lane.name, this.left ? top + ROW / 2 : top - ROW / 2]);
+      this.places.push({ lane, top });
+      top += lane.height + LANE;
+    }
     this.paint(width, top, titles);
   }
 
@@ -156,7 +184,7 @@ export class TimelinePanel {
     context.font = "12px system-ui, sans-serif";
     this.paintTimes(context, width, height, colors);
     context.fillStyle = colors.ink;
-    context.font = "600 13px system-ui, sans-serif";
+    context.font = TITLE;
     context.textAlign = "left";
     for (const [title, y] of titles) context.fillText(fitting(context, title, (left || width) - 10), 0, y);
     context.save();
@@ -164,7 +192,12 @@ export class TimelinePanel {
     context.rect(left, 0, width - left, height);
     context.clip();
     context.font = "11px system-ui, sans-serif";
-    for (const { row, top } of this.places) this.paintRow(context, row, top, width - left, colors);
+    const scale = (width - left) / (this.shown[1] - this.shown[0]);
+    const x = Object.assign((ns) => left + (ns - this.shown[0]) * scale, { left });
+    for (const { row, lane, top } of this.places) {
+      if (lane) lane.paint(context, x, [top, lane.height, colors]);
+      else this.paintRow(context, row, top, width - left, colors);
+    }
     context.restore();
   }
 

@@ -5,8 +5,9 @@ import { read, written } from "../../../taupy/report/static/address.js";
 import { segments } from "../../../taupy/report/static/bars.js";
 import { extent, nearest, polyline } from "../../../taupy/report/static/chart.js";
 import { Change } from "../../../taupy/report/static/change.js";
+import { memoryLane, phasesLane } from "../../../taupy/report/static/course.js";
 import { boxes, pathTo } from "../../../taupy/report/static/flame.js";
-import { foldedRows, Inverted, outermostWhere, TopDown } from "../../../taupy/report/static/flame_tree.js";
+import { foldedRows, hottest, Inverted, outermostWhere, TopDown } from "../../../taupy/report/static/flame_tree.js";
 import { Forest } from "../../../taupy/report/static/forest.js";
 import { Heat, labelled } from "../../../taupy/report/static/heat.js";
 import { after, spans, Timeline, within } from "../../../taupy/report/static/timeline.js";
@@ -287,4 +288,28 @@ test("times without a step are named: before, between and after", () => {
     [7, 1, "1.00 s after the last step"],
   ]);
   assert.deepEqual(besideSteps({ start: [0], ns: [8e9], number: [1] }, 8e9), []);
+});
+
+test("the routines with the most own time are those at and below a node, waiting ones last", () => {
+  const waiting = NAMES.map((name, at) => ({ ...name, color: at ? "lib" : "wait" }));
+  const trees = forest(ROWS, { names: waiting });
+  const tree = new TopDown(trees, null);
+  const found = (of, node) => hottest(of, node).map(({ name, own, calls }) => [name, own, calls]);
+  const [main] = tree.of(trees.roots(), "all").children;
+  assert.deepEqual(found(tree, main), [["g", 70, 15], ["f", 20, 3], ["main", 10, 1]]);
+  assert.deepEqual(found(tree, main.parent), [["g", 70, 15], ["f", 25, 4], ["main", 10, 1]]);
+  const folded = new TopDown(trees, foldedRows(trees)); // g in f is f's, g in main its own
+  assert.deepEqual(found(folded, folded.of([0], "main").children[0]), [["f", 60, 3], ["g", 30, 5], ["main", 10, 1]]);
+});
+
+test("a lane of steps and one of memory tell what there was at a moment", () => {
+  const steps = { start: [10, 40], ns: [20, 30], number: [1, 2], count: [1, 4],
+    phases: [{ name: "forward", kind: "forward", ns: [12, 0] }] };
+  const phases = phasesLane(steps);
+  assert.deepEqual(phases.described(15), ["step 1", "20 ns", "forward 12 ns"]);
+  assert.equal(phases.described(35), null); // between two
+  assert.deepEqual(phases.described(40), ["step 2 and others", "30 ns"]);
+  const memory = memoryLane({ points: [[5, 1024], [50, 2048]] });
+  assert.equal(memory.described(2), null);
+  assert.deepEqual(memory.described(20), ["resident memory", "1.0 KiB, 5 ns after the start"]);
 });

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from taupy.analysis.places import Tree
-from taupy.model.rows import ThreadRow
+from taupy.analysis.places import Seen, Tree
+from taupy.model.rows import ThreadRow, TimerRow
 from taupy.report.lanes import lanes
 from tests.builders import wide_profile
 from tests.growth import is_linear
@@ -23,3 +23,19 @@ def test_bars_of_threads_that_come_and_go_take_linear_time():
         assert len(bars.lanes) == threads - 1
 
     assert is_linear(shown, 700)
+
+
+def test_a_thread_that_samples_saw_asleep_waits():
+    """Two threads hold a lock for 10 ms in turn, for 1 s: each works for 100 ms of it."""
+    worker = TimerRow("worker [{a.py} {3}]", "worker", "a.py", 3, "PYTHON")
+    main = TimerRow("<module> [{a.py} {1}]", "<module>", "a.py", 1, "PYTHON")
+    threads = [ThreadRow(0, 0, number, "host", f"w{number}") for number in range(3)]
+    tree = Tree(threads, [0, 1, 2], [main, worker], [0, 1, 1], [-1] * 3, [1] * 3, [10**9] * 3)
+    paths = {timer.timer: "/home/a.py" for timer in tree.timers}
+    asleep = Seen({1: (18, 9e8), 2: (2, 2e8)})  # of the third thread, hardly any
+    (of,) = lanes(tree, {}, paths, None, asleep, with_c=False)
+    bands = [[(band.kind, band.name, band.ns) for band in lane.bands] for lane in of.lanes]
+    assert bands == [
+        [("own", "your code", 1e8), ("wait", "waiting (sampled)", 9e8)],
+        [("own", "your code", 1e9)],
+    ]
