@@ -27,7 +27,7 @@ from taupy.errors import TaupyError, UsageError
 from taupy.model import job
 from taupy.model.answer import Answer
 from taupy.model.rows import ThreadRow
-from taupy.model.sampled import STATES
+from taupy.model.sampled import is_answered
 from taupy.model.thread_groups import groups_of
 from taupy.pprof import figures, flat, selection, terminal
 from taupy.pprof.figures import Order
@@ -51,6 +51,8 @@ _MOST_LAWS = 2
 _NUMBERS_WIDTH = 44
 """Columns of a tree to the left of the names."""
 
+_ANSWERED = "user events without those of looks, times per call and suspensions: taupy events"
+
 _SEVERAL = 3
 """Threads of one kind from which on people see their sums."""
 
@@ -66,6 +68,7 @@ def run(args: argparse.Namespace) -> int:
         with bar.shown(f"reading trial {trial.id}"):
             views = request.views()
         notes = [*views[-1].notes, *_remarks(db, trial.id, trial.state)]
+        notes += [_ANSWERED] if request.leaves_out else []
     if (
         args.limit is None
         and request.limit
@@ -108,12 +111,17 @@ def _kind_of(view: View) -> str | None:
 
 @dataclass(slots=True)
 class Request:
-    """The trial, and what the user wants to see of it."""
+    """The trial, and what the user wants to see of it.
+
+    Attributes:
+        leaves_out: events of which other commands say more are not in these views.
+    """
 
     db: ProfileDB
     trial_id: int
     args: argparse.Namespace
     chosen: set[str] | None = None
+    leaves_out: bool = False
 
     @property
     def limit(self) -> int | None:
@@ -279,8 +287,9 @@ class Request:
         events_of = {}
         if meant is None and not terminal.holds_rows_only(args.form):
             every = query.user_events(self.db, self.trial_id)
-            shown = [row for row in every if row.event not in STATES]  # `taupy waiting` has them
+            shown = [row for row in every if not is_answered(row.event)]
             events_of = events.by_thread(events.over_callpaths(shown), threads)
+            self.leaves_out = bool(events_of) and len(shown) < len(every)
         choice = flat.FlatOptions(
             sort=args.sort,
             reverse=args.reverse,

@@ -90,6 +90,13 @@ def first_call(event: str) -> int | None:
     return int(number) if number != event and number.isascii() and number.isdigit() else None
 
 
+def is_answered(event: str) -> bool:
+    """Whether an event was recorded for an answer of its own, which says more than its statistics:
+    what a thread did (`taupy waiting`), how long calls took, the more were made, and where coroutines
+    were suspended (`taupy report`)."""
+    return event in STATES or first_call(event) is not None or suspended_line(event) is not None
+
+
 SLEEPING = "Seen Sleeping"
 STATES = ("Seen on CPU", "Seen Runnable", SLEEPING, "Seen in Disk Wait")
 """In the order of `taupy.state.looks.STATES`; their total is the time that samples represent."""

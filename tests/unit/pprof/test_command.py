@@ -197,6 +197,18 @@ def test_a_limit_holds_for_events_too(stored, pprof):
     assert [*csv.DictReader(pprof("--events", "--csv", "--limit", "1").splitlines())] == rows[:1]
 
 
+def test_events_that_answers_are_made_of_are_listed_by_taupy_events_only(stored, pprof):
+    answered = ["Time per Call from 16", "Suspended in Line 7", "Seen Sleeping"]
+    own = ["Time per Call from here", "Suspended in Line", "Batch loss"]
+    events = [event(name, [1.0, 2.0], "ns") for name in (*answered, *own)]
+    stored(profile_of(host(call(MAIN, 1, 5 * MS), name="MainThread", events=events)))
+    whole, flat = pprof("--events"), pprof()
+    assert [name for name in (*answered, *own) if f"{name} (ns)" in whole] == [*answered, *own]
+    assert [name for name in (*answered, *own) if f"{name} (ns)" in flat] == own
+    note = "user events without those of looks, times per call and suspensions: taupy events"
+    assert [line for line in flat.splitlines() if "taupy events" in line] == [f"note: {note}"]
+
+
 def test_taus_default_order_is_inclusive_and_exclusive_is_another(stored, pprof):
     stored(training())
     assert first_names(pprof()) == [
