@@ -143,17 +143,27 @@ Thread *thread_after_fork(void)
     return is_measured() && !waiting && fork_is_pending ? thread_new() : NULL;
 }
 
+/* What stands under a name in a dictionary, borrowed; NULL: there is nothing. Threads that come and
+ * go are looked up many times, and a text made anew for each would have to be hashed again. */
+static PyObject *item_of(PyObject *dictionary, PyObject **interned, const char *name)
+{
+    if (*interned == NULL && (*interned = PyUnicode_InternFromString(name)) == NULL)
+        return NULL;
+    return PyDict_GetItem(dictionary, *interned);
+}
+
 /* threading's dictionary of living threads by their ident, borrowed; NULL: there is none. */
 static PyObject *living_threads(void)
 {
+    static PyObject *threading, *active;
     /* Not PyImport_GetModuleDict, which is fatal near the end of the interpreter. */
     PyObject *modules = PySys_GetObject("modules"); /* borrowed */
     PyObject *module = modules != NULL && PyDict_Check(modules)
-                           ? PyDict_GetItemString(modules, "threading")
+                           ? item_of(modules, &threading, "threading")
                            : NULL;
     if (module == NULL || !PyModule_Check(module))
         return NULL;
-    PyObject *living = PyDict_GetItemString(PyModule_GetDict(module), "_active");
+    PyObject *living = item_of(PyModule_GetDict(module), &active, "_active");
     return living != NULL && PyDict_CheckExact(living) ? living : NULL;
 }
 
@@ -171,6 +181,7 @@ static void rename_thread(Thread *thread, const char *name)
 
 void thread_name(Thread *thread)
 {
+    static PyObject *name_of_thread;
     PyObject *living = living_threads();
     /* The thread that forks keeps its name in threading, but is the child's main thread. */
     if (living == NULL || (part->forked && thread->native_id == (uint64_t)getpid()))
@@ -179,7 +190,7 @@ void thread_name(Thread *thread)
     PyObject *object = id ? PyDict_GetItem(living, id) : NULL;
     Py_XDECREF(id);
     PyObject *attributes = object ? PyObject_GenericGetDict(object, NULL) : NULL;
-    PyObject *name = attributes ? PyDict_GetItemString(attributes, "_name") : NULL;
+    PyObject *name = attributes ? item_of(attributes, &name_of_thread, "_name") : NULL;
     if (name != NULL && PyUnicode_Check(name)) {
         char *text = text_of(name);
         if (text != NULL)
