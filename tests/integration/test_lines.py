@@ -4,9 +4,9 @@ things. Nothing here depends on how fast or busy the machine is."""
 from __future__ import annotations
 
 import math
-import os
 import re
 import sqlite3
+import subprocess
 import sys
 import time
 from contextlib import closing
@@ -330,10 +330,25 @@ def test_a_password_in_the_source_is_not_in_the_lines(runs):
     assert secret.encode() not in runs.database.read_bytes()
 
 
-def test_not_permitted_is_one_line_in_the_trial(runs):
-    """A program that cannot be dumped may not be read, except by root."""
-    if os.geteuid() == 0:
-        pytest.skip("root may read everything")
+WITHOUT_PTRACE = """
+import ctypes, os, sys
+ctypes.CDLL(None).prctl(24, 19, 0, 0, 0)  # PR_CAPBSET_DROP, CAP_SYS_PTRACE
+os.execv(sys.executable, [sys.executable, "-m", "taupy", *sys.argv[1:]])
+"""
+
+
+@WHO
+def test_not_permitted_is_one_line_in_the_trial(runs, option):
+    """A program that cannot be dumped may not be read from outside, and reads itself."""
     undumpable = "import ctypes; ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)\n" + SPINNING + "work(1)\n"
-    assert runs.run(undumpable).returncode == 0
-    assert fact(runs).startswith("none: the watch may not read the program's memory: ")
+    (runs.folder / "prog.py").write_text(undumpable)
+    command = ["run", "--db", str(runs.database), option, "prog.py"]
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_PTRACE, *command], cwd=runs.folder, env=runs.environ()
+    )
+    assert done.returncode == 0
+    if option == "--lines":
+        assert fact(runs).startswith("none: the watch may not read the program's memory: ")
+        assert fact(runs).endswith("; or --lines=inside, with a thread in the program")
+    else:
+        assert "of the program's own CPU time, by a thread in it" in fact(runs)

@@ -18,13 +18,9 @@ pytest.importorskip("taupy._native.remote", reason="needs the compiled core")
 INSIDE = "--lines=inside"
 OF_WORK = "SELECT sum(looks) FROM line JOIN timer ON timer.id = timer_id WHERE short_name = 'work'"
 
-UNDUMPABLE = "import ctypes; ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)\n"
 
-
-@pytest.mark.parametrize("before", ["", UNDUMPABLE], ids=["no watch", "undumpable"])
-def test_there_are_lines_where_no_other_process_may_look(runs, before):
-    options = () if before else ("--no-watch",)
-    done = runs.run(before + SPINNING + "work(1)\n", INSIDE, *options)
+def test_there_are_lines_without_a_watch(runs):
+    done = runs.run(SPINNING + "work(1)\n", INSIDE, "--no-watch")
     assert done.returncode == 0 and "--lines=inside: a native thread in the program" in done.stderr
     assert rows(runs, OF_WORK)[0][0]
     assert "of the program's own CPU time, by a thread in it" in fact(runs)
