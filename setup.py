@@ -101,8 +101,8 @@ def native(name: str, sources: list[str], *more: str) -> Extension:
 
 
 ENGINE = [
-    *("allocator", "api", "append", "autograd", "awaits", "batches", "calltree", "carry"),
-    *("children", "children_of", "codes", "collectives", "confined", "confined_calls"),
+    *("allocator", "api", "append", "arguments", "autograd", "awaits", "batches", "calltree"),
+    *("carry", "children", "children_of", "codes", "collectives", "confined", "confined_calls"),
     *("counters", "counters_python", "engine", "evaluation"),
     *("environment", "events", "exit", "exit_row", "flat", "fork", "frames", "gpu", "greenlets"),
     *("growth", "guard", "hooks_311", "hooks_312", "imports", "interpreter", "known", "known_work"),

@@ -4,6 +4,7 @@
 #include "hooks.h"
 
 #if PY_VERSION_HEX < 0x030C0000
+#include "arguments.h"
 #include "awaits.h"
 #include "carry.h"
 #include "imports.h"
@@ -352,7 +353,9 @@ eval_frame(PyThreadState *state, struct _PyInterpreterFrame *frame, int throwing
             unhide(thread);
         return eval_phase(thread, state, frame, throwing, routine);
     }
+    frame_apart = frame;
     node_enter(thread, node, resume, full);
+    frame_apart = NULL;
     if (unlikely(timers_held && resume))
         timers_resume(thread, frame);
     PyObject *result = evaluate(thread, state, frame, throwing);
@@ -363,7 +366,9 @@ eval_frame(PyThreadState *state, struct _PyInterpreterFrame *frame, int throwing
             leave_open(thread, frame, code, now, result);
         return result;
     }
+    frame_apart = frame;
     uint64_t took = node_leave(thread, node, now, full);
+    frame_apart = NULL;
     if (full && throttling)
         throttle(code, took);
     return result;
@@ -381,8 +386,11 @@ static NOINLINE PyObject *left_otherwise(struct _PyInterpreterFrame *frame, PyCo
     Thread *thread = thread_mine();
     if (thread != NULL && thread->cursor->key != (void *)code)
         leave_open(thread, frame, code, now, result);
-    else
+    else {
+        frame_apart = frame;
         leave_at(now, code, 0, result);
+        frame_apart = NULL;
+    }
     return result;
 }
 

@@ -318,7 +318,7 @@ static void look(Thread *thread, Node *node, uint64_t faults, uint64_t now)
     looked_ticks = now;
 }
 
-static void next_window(Thread *thread, uint64_t now, int has_looked)
+static void next_window(Thread *thread, uint64_t now, int has_looked, int again)
 {
     uint64_t after = clock_ticks();
     uint64_t window = sample_ticks / WINDOWS_PER_SAMPLE;
@@ -331,7 +331,7 @@ static void next_window(Thread *thread, uint64_t now, int has_looked)
     if (has_looked)
         thread->looked_ticks = after;
     in_fine = is_fine ? thread : NULL;
-    thread->due_ticks = is_fine ? after : after + window;
+    thread->due_ticks = is_fine || again ? after : after + window;
 }
 
 /* Returns 0 if the window joins the next one, because its page faults show enough. */
@@ -364,10 +364,13 @@ void memory_due(Thread *thread, Node *node, uint64_t now)
         return;
     }
     int has_looked = !process_made_part() || look_if_due(thread, node, now);
-    for (const WindowWatch *watch = window_watches; watch != NULL; watch = watch->next)
+    int again = 0;
+    for (const WindowWatch *watch = window_watches; watch != NULL; watch = watch->next) {
         if (now >= watch->next_ticks)
             watch->look(thread, node, clock_ticks());
-    next_window(thread, now, has_looked);
+        again |= watch->again;
+    }
+    next_window(thread, now, has_looked, again);
 }
 
 uint64_t memory_looked(Thread *thread, Node *node, uint64_t now)

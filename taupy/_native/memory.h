@@ -21,6 +21,7 @@ extern Listener memory_listener;
 typedef struct WindowWatch {
     uint64_t next_ticks;
     void (*look)(Thread *thread, Node *node, uint64_t now); /* called like memory_due */
+    int again; /* the thread's window ends with its next event */
     struct WindowWatch *next;
 } WindowWatch;
 

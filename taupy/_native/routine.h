@@ -139,6 +139,7 @@ typedef struct Routine {
     uint32_t layer_kind;   /* with ROUTINE_LAYER: enum LayerKind */
     uint32_t names_threads; /* enum Names */
     uint32_t has_lines;     /* see line_events.h */
+    uint32_t assigns;       /* to its arguments, see arguments.c */
     uint32_t of_threading;  /* enum OfThreading */
     struct Beginner *beginner; /* threads begin in it; or NULL. See thread_rows.c */
 } Routine;

@@ -51,7 +51,9 @@ _MOST_LAWS = 2
 _NUMBERS_WIDTH = 44
 """Columns of a tree to the left of the names."""
 
-_ANSWERED = "user events without those of looks, times per call and suspensions: taupy events"
+_ANSWERED = (
+    "user events without those of looks, times per call, arguments and suspensions: taupy events"
+)
 
 _SEVERAL = 3
 """Threads of one kind from which on people see their sums."""

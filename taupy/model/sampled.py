@@ -90,11 +90,21 @@ def first_call(event: str) -> int | None:
     return int(number) if number != event and number.isascii() and number.isdigit() else None
 
 
+ARGUMENTS = "Different Arguments of Calls Looked at"
+"""A sample for each call whose arguments were looked at: 1 if they were none that came before."""
+OTHER_ARGUMENTS = "Calls Looked at with Other Arguments"
+"""Those whose arguments are not compared."""
+
+
 def is_answered(event: str) -> bool:
     """Whether an event was recorded for an answer of its own, which says more than its statistics:
-    what a thread did (`taupy waiting`), how long calls took, the more were made, and where coroutines
-    were suspended (`taupy report`)."""
-    return event in STATES or first_call(event) is not None or suspended_line(event) is not None
+    what a thread did (`taupy waiting`), how long calls took, the more were made, whether arguments
+    came again, and where coroutines were suspended (`taupy report`)."""
+    return (
+        event in (*STATES, ARGUMENTS, OTHER_ARGUMENTS)
+        or first_call(event) is not None
+        or suspended_line(event) is not None
+    )
 
 
 SLEEPING = "Seen Sleeping"

@@ -24,7 +24,7 @@ LINES, LINE_NODES, LINES_APART, SUSPENSIONS = range(18, 22)
 THREAD_ROW, GROWTH = 22, 23
 KIND_NAMES = ("python", "c", "timer")
 SUSPENSION_BYTES = 64
-GROWTH_BYTES = 512
+GROWTH_BYTES = 544
 OPERATION_BYTES = 64
 """Size of the name of a collective operation."""
 LAYOUT = Layout(

@@ -79,10 +79,16 @@ class Growth(NamedTuple):
     Attributes:
         row: the call path.
         notes: numbers of finished calls, each at least twice the one before, and their time [ns].
+        compared: calls whose arguments were looked at and compared with those of earlier ones.
+        different: of these, calls with arguments that none looked at before had.
+        others: calls that were looked at and whose arguments are not compared.
     """
 
     row: int
     notes: tuple[tuple[int, int], ...]
+    compared: int = 0
+    different: int = 0
+    others: int = 0
 
 
 class ThreadSums(NamedTuple):

@@ -87,6 +87,22 @@ def distance(a, b):
 words = ["karolinne", "kathrinus", "kerstinia", "carolynns", "catharina"]
 print(sum(distance(w, o) for w in words for o in words))
 """
+RATES = """\
+RATES = {"EUR": 1.0, "USD": 1.08, "JPY": 161.0}
+def rounded(value):
+    return round(value, 6)
+def spread(currency, day):
+    value = RATES[currency]
+    for n in range(3000):
+        value += (n * day) % 7 / 1000
+    return rounded(value)
+def main():
+    total = 0.0
+    for n in range(3000):
+        total += spread(("EUR", "USD", "JPY")[n % 3], n % 4)
+    print(total)
+main()
+"""
 HANDLER = """\
 import asyncio
 async def profile(user):
@@ -491,6 +507,13 @@ def rate(currency):
     "distance": (f"{SAME}: the same arguments", 5, DISTANCE, {
         "def distance": "import functools\n@functools.lru_cache(None)\ndef distance",
         "print(": "print(sum(range(40_000_000)), "}),
+    "rates": (f"{SAME}: the same arguments", 7, RATES, {
+        "def spread": "import functools\n@functools.lru_cache(None)\ndef spread",
+        "range(3000):\n        total": "range(3_000_000):\n        total"}),
+    "days": (f"{SAME}: the same arguments", 7, RATES, {"n % 4)": "n)"}),
+    "rates_changed": (f"{SAME}: the same arguments", 7, RATES, {
+        "    for n in range(3000):\n        total":
+        "    for n in range(3000):\n        RATES['EUR'] += 0.01\n        total"}),
     "handler": (f"{LOOP_OF_EVENTS}: one after another", 9, HANDLER, {
         "    who = await profile(user)\n    what = await orders(user)\n":
         "    who, what = await asyncio.gather(profile(user), orders(user))\n"}),

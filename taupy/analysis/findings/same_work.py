@@ -1,18 +1,22 @@
 """Rule: work whose result is known already is done again.
 
 How often and how long it is done is measured. That it is the same is measured where a cache is
-never hit, an archive's members are read more often than there are any, or workers are started
-again; otherwise it follows from the source: what is given does not change in the loop.
+never hit, an archive's members are read more often than there are any, workers are started again,
+or the calls of a routine that were looked at have the same arguments; otherwise it follows from the
+source: what is given does not change in the loop. Where arguments were seen to differ, no routine
+is said to get the same.
 """
 
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from collections.abc import Iterator
+from functools import lru_cache
 
 from taupy.analysis.findings import hot_lines, source
 from taupy.analysis.findings.calls import Sum, place
-from taupy.analysis.findings.hot_lines import Hot, Tree, changed, name, share, short
+from taupy.analysis.findings.hot_lines import Hot, Tree, changed, hottest, name, share, short
 from taupy.analysis.findings.made_again import SAME_WORK, again, made_again
 from taupy.analysis.findings.source import Function, called
 from taupy.analysis.findings.trial import Trial
@@ -63,6 +67,7 @@ def find(trial: Trial) -> Iterator[Finding]:
     yield from made_again(trial)
     yield from _own_results(trial)
     yield from _subproblems(trial)
+    yield from _arguments_again(trial)
 
 
 # --- caches ----------------------------------------------------------------------
@@ -336,7 +341,7 @@ def _own_results(trial: Trial) -> Iterator[Finding]:
     calls = trial.calls
     for timer in calls.lasting(2 * LEAST * trial.worked_ns):
         function = source.function(trial, timer) if trial.is_own(timer) else None
-        if function is None or not _only_computes(function):
+        if function is None or not _only_computes(function) or _differ(trial, timer):
             continue
         for caller, sums in trial.by_place(calls.rows_of(timer)):
             tree = hot_lines.tree(trial, caller) if caller is not None else None
@@ -360,6 +365,8 @@ def _own_results(trial: Trial) -> Iterator[Finding]:
             )  # fmt: skip
 
 
+CACHE = "keep its results: @functools.lru_cache(maxsize=None)"
+
 LEAST_AGAIN = 10_000
 """Minimum calls of a routine that calls itself with arguments that come again."""
 
@@ -375,6 +382,7 @@ def _subproblems(trial: Trial) -> Iterator[Finding]:
             function is None
             or calls.entries(timer) < LEAST_AGAIN
             or not _only_computes(function, {function.name})
+            or _differ(trial, timer)
         ):
             continue
         inside = [part for part in ast.walk(function)
@@ -392,11 +400,84 @@ def _subproblems(trial: Trial) -> Iterator[Finding]:
             trial, "the same arguments", timer,
             f"{hot_lines.at_line(timer, line)} calls itself {len(inside)} times with smaller "
             "arguments, and so with the same arguments again and again (overlapping subproblems, "
-            f"no cache): {count(int(calls.entries(timer)))} calls, {duration(longest.ns)}, "
-            f"{percent(100 * longest.ns / trial.wall_ns)} % of the run",
-            longest.ns, "keep its results: @functools.lru_cache(maxsize=None)",
-            "the arguments differ each time", "medium",
+            f"no cache): {count(int(calls.entries(timer)))} calls{_seen(trial, timer)}, "
+            f"{duration(longest.ns)}, {percent(100 * longest.ns / trial.wall_ns)} % of the run",
+            longest.ns, CACHE, "the arguments differ each time", "medium",
         )  # fmt: skip
+
+
+def _differ(trial: Trial, timer: TimerRow) -> bool:
+    """Whether its calls were seen to have different arguments."""
+    seen = trial.arguments.get(timer)
+    return seen is not None and seen.differ(trial.calls.entries(timer))
+
+
+def _seen(trial: Trial, timer: TimerRow) -> str:
+    seen = trial.arguments.get(timer)
+    return f" ({seen.clause})" if seen is not None and seen.come_again else ""
+
+
+def _arguments_again(trial: Trial) -> Iterator[Finding]:
+    """A routine of the program that only computes, and whose calls were seen to have few different
+    arguments."""
+    calls = trial.calls
+    for timer in calls.lasting(2 * LEAST * trial.worked_ns):
+        seen = trial.arguments.get(timer)
+        function = source.function(trial, timer) if trial.is_own(timer) else None
+        tree = hot_lines.tree(trial, timer)
+        if (
+            seen is None or not seen.come_again or function is None or tree is None
+            or calls.entries(timer) < LEAST_CALLS or function.name in source.calls(function)
+            or function.name not in _computing(tree.module)
+        ):  # fmt: skip
+            continue
+        longest = max(calls.of_timer(timer).values(), key=lambda sums: sums.ns)
+        if longest.ns < 2 * LEAST * trial.worked_ns:
+            continue
+        yield again(
+            trial, "the same arguments", timer,
+            f"{hottest(trial, timer)} computes the same again (no cache): {seen.clause}, "
+            f"{count(int(calls.entries(timer)))} calls in all, {duration(longest.ns)}, "
+            f"{percent(100 * longest.ns / trial.wall_ns)} % of the run",
+            longest.ns * (1 - seen.different / seen.compared), CACHE,
+            "what else it reads changes between the calls", "medium",
+        )  # fmt: skip
+
+
+@lru_cache(maxsize=64)
+def _computing(module: ast.Module) -> set[str]:
+    """Functions at the top of a file whose results depend on their arguments only: they compute,
+    call none but each other, and read nothing of the file that changes."""
+    functions = {part.name: part for part in module.body if isinstance(part, ast.FunctionDef)}
+    fixed = functions.keys() - changed(module)
+    varying = _varying(module)
+    while True:
+        computing = {
+            name for name in fixed
+            if _only_computes(functions[name], fixed) and not _read(functions[name]) & varying
+        }  # fmt: skip
+        if computing == fixed:
+            return computing
+        fixed = computing
+
+
+def _varying(module: ast.Module) -> set[str]:
+    """Names that are bound more than once in a file, or may be changed in place."""
+    stores = Counter(
+        part.id for part in ast.walk(module)
+        if isinstance(part, ast.Name) and not isinstance(part.ctx, ast.Load)
+    )  # fmt: skip
+    inside = (part for part in ast.walk(module) if isinstance(part, ast.Subscript | ast.Call))
+    again = {name for name, number in stores.items() if number > 1}
+    return again.union(*map(changed, inside))
+
+
+def _read(function: Function) -> set[str]:
+    """Names of what a function reads and does not bind, and of attributes."""
+    bound = changed(function) | {part.arg for part in ast.walk(function)
+                                 if isinstance(part, ast.arg)}  # fmt: skip
+    return {name(part) for part in ast.walk(function)
+            if isinstance(part, ast.Name | ast.Attribute)} - bound - {""}  # fmt: skip
 
 
 LEAST_STORED_BYTES = 64
@@ -512,7 +593,7 @@ def _only_computes(function: Function, also: set[str] | None = None) -> bool:
         if isinstance(part, ast.Attribute | ast.Subscript) and not isinstance(part.ctx, ast.Load):
             return False
         if isinstance(part, ast.Call) and not (
-            called(part) in _READING | _OF_NUMBERS | (also or set())
+            called(part) in (_READING | _OF_NUMBERS | (also or set())) - {"print"}
             or (isinstance(part.func, ast.Attribute) and part.func.attr in _OF_VALUES)
         ):
             return False

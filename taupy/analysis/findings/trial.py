@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import compress
 
+from taupy.analysis.findings.call_arguments import CallArguments
 from taupy.analysis.findings.call_growth import CallGrowth, call_growth
 from taupy.analysis.findings.calls import TREE, Calls, Sum, around
 from taupy.analysis.kernel_advice import Advice
@@ -21,7 +22,14 @@ from taupy.model.names import is_library
 from taupy.model.profile import Steps
 from taupy.model.question import EVENTS, Condition, Question, Value
 from taupy.model.rows import ThreadRow, TimerRow
-from taupy.model.sampled import FROM_CALLS, STATES, first_call, suspended_line
+from taupy.model.sampled import (
+    ARGUMENTS,
+    FROM_CALLS,
+    OTHER_ARGUMENTS,
+    STATES,
+    first_call,
+    suspended_line,
+)
 from taupy.model.table import Table
 
 _ROWS_KEPT = 5
@@ -181,6 +189,27 @@ class Trial:
             ):
                 growth[timers[of_path]] = grown
         return growth
+
+    @cached_property
+    def arguments(self) -> dict[TimerRow, CallArguments]:
+        """Whether routines are called with the same arguments again, where that was looked at."""
+        by = ("timer", "event")
+        values: tuple[Value, ...] = ("event.count", "event.total")
+        where = (Condition("event", (ARGUMENTS, OTHER_ARGUMENTS)),)
+        table = self.ask(Question((self.id,), (), by, where, values=values))
+        arguments: dict[TimerRow, CallArguments] = {}
+        for timer, event, number, total in zip(
+            *map(table.row_labels, by), *map(table.column, values), strict=True
+        ):
+            if timer is None:
+                continue
+            seen = arguments.get(timer, CallArguments())
+            if event.name == OTHER_ARGUMENTS:
+                seen = seen._replace(others=int(number or 0))
+            else:
+                seen = seen._replace(compared=int(number or 0), different=round(total or 0))
+            arguments[timer] = seen
+        return arguments
 
     def seen_ns(self, thread: ThreadRow) -> dict[str, float]:
         """How long the watch saw a thread in each state; empty if it was not seen."""

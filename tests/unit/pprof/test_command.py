@@ -29,6 +29,7 @@ import pytest
 
 from taupy.commands import main
 from taupy.model.profile import ROOT_TIMER, Metric, Timer
+from taupy.model.sampled import ARGUMENTS
 from taupy.pprof import terminal
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.writer import add_profile
@@ -198,14 +199,15 @@ def test_a_limit_holds_for_events_too(stored, pprof):
 
 
 def test_events_that_answers_are_made_of_are_listed_by_taupy_events_only(stored, pprof):
-    answered = ["Time per Call from 16", "Suspended in Line 7", "Seen Sleeping"]
+    answered = ["Time per Call from 16", "Suspended in Line 7", "Seen Sleeping", ARGUMENTS]
     own = ["Time per Call from here", "Suspended in Line", "Batch loss"]
     events = [event(name, [1.0, 2.0], "ns") for name in (*answered, *own)]
     stored(profile_of(host(call(MAIN, 1, 5 * MS), name="MainThread", events=events)))
     whole, flat = pprof("--events"), pprof()
     assert [name for name in (*answered, *own) if f"{name} (ns)" in whole] == [*answered, *own]
     assert [name for name in (*answered, *own) if f"{name} (ns)" in flat] == own
-    note = "user events without those of looks, times per call and suspensions: taupy events"
+    note = "user events without those of looks, times per call, arguments and suspensions: "
+    note += "taupy events"
     assert [line for line in flat.splitlines() if "taupy events" in line] == [f"note: {note}"]
 
 

@@ -116,7 +116,10 @@ def test_notes_of_growth_have_the_layout_of_growth_h(tmp_path):
         pytest.skip("no C compiler here")
     asked = [f"offsetof(GrowthRecord, {name})" for name in ("node", "count", "notes")]
     asked += [f"offsetof(GrowthNote, {name})" for name in ("calls", "ticks")]
-    asked += ["sizeof(GrowthNote)", "sizeof(GrowthRecord)"]
+    asked += ["sizeof(GrowthNote)", "offsetof(GrowthRecord, arguments)"]
+    counts = ("call", "compared", "different", "others")
+    asked += [f"offsetof(ArgumentCounts, {name})" for name in counts]
+    asked += ["sizeof(ArgumentCounts)", "sizeof(GrowthRecord)"]
     program = '#include <stdio.h>\n#include "growth.h"\nint main(void) {\n'
     program += "".join(f'printf("%zu ", (size_t)({one}));\n' for one in asked)
     (tmp_path / "x.c").write_text(program + "return 0; }\n")
@@ -127,4 +130,5 @@ def test_notes_of_growth_have_the_layout_of_growth_h(tmp_path):
     )
     subprocess.run([compiler, "-o", tmp_path / "x", tmp_path / "x.o"], check=True)
     answer = subprocess.run([tmp_path / "x"], check=True, capture_output=True, text=True).stdout
-    assert list(map(int, answer.split())) == [0, 8, 16, 0, 8, 16, GROWTH_BYTES]
+    whole = [0, 8, 16, 0, 8, 16, 16 + 31 * 16, 0, 8, 16, 24, 32, GROWTH_BYTES]
+    assert list(map(int, answer.split())) == whole
