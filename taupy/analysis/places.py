@@ -25,13 +25,14 @@ from taupy.analysis.own_code import (
     Extent,
     is_own,
     is_program,
+    own_ones,
     owners,
     package_name,
     package_of,
 )
 from taupy.dataclass import NamedTuple
 from taupy.model.forest import callers_first, levels
-from taupy.model.metric import ROOT_TIMER, TIME
+from taupy.model.metric import TIME
 from taupy.model.profile import Profile
 from taupy.model.rows import ThreadRow, TimerRow
 from taupy.model.sampled import suspended_line
@@ -401,8 +402,8 @@ class _Tally:
         """
         tree, timers = self.tree, self.tree.timers
         own = self.own = [
-            timer.timer != ROOT_TIMER and code not in launchers and is_own(path, extent, timer)
-            for code, (timer, path) in enumerate(zip(timers, self.paths, strict=True))
+            code not in launchers and is_mine
+            for code, is_mine in enumerate(own_ones(timers, self.paths, extent))
         ]
         self.owner_of = owners(timers, own)
         self.roles = [_role(timer, mine) for timer, mine in zip(timers, own, strict=True)]
@@ -663,7 +664,8 @@ class _Tally:
     ) -> Place:
         timers, key = self.tree.timers, (group, owner)
         calls = self.calls.get(key)
-        looks, slept = self.slept.get(key, (0, 0.0))
+        looks, slept = self.slept.get(key, (0, 0.0)) if self.slept else (0, 0.0)
+        entries = self.entries.get(key)
         return Place(
             "own",
             timers[owner],
@@ -673,7 +675,7 @@ class _Tally:
             self._callees(group, owner, callees),
             self._loop(group, owner, callers.get(key)),
             min(slept, ns) if looks >= _LOOKS and slept >= _MOSTLY * ns else 0.0,
-            entries={timers[code]: timers[at] for code, at in self.entries.get(key, {}).items()},
+            entries={timers[code]: timers[at] for code, at in entries.items()} if entries else {},
         )
 
     def _callees(
@@ -763,9 +765,9 @@ _Role = Literal[
 
 
 def _role(timer: TimerRow, own: bool) -> _Role:
-    groups, file = timer.groups.split("|"), timer.file or ""
     if own:
         return "own"
+    groups, file = timer.groups.split("|"), timer.file or ""
     if "IMPORT" in groups:
         return "imports"
     if groups == ["EXIT"]:

@@ -238,9 +238,11 @@ class Request:
         )
 
     def _meant(self, answer: Answer) -> Test | None:
+        chosen = self.chosen
+        if chosen is None and not (self.args.group or self.args.filter):
+            return None
         timers = set(answer.timers)
         named = selection.routine_test(timers, self.selection)
-        chosen = self.chosen
         if chosen is None:
             test = named
         elif named is None:

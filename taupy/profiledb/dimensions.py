@@ -9,6 +9,7 @@ few sums get their labels afterwards. Across trials, rows with equal labels are 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from itertools import chain
 from typing import Any, Literal
 
 from taupy.dataclass import dataclass
@@ -375,8 +376,9 @@ def labels(db: ProfileDB, name: str, ids: Sequence[Any]) -> dict[Any, tuple[Any,
     label_of: dict[Any, tuple[Any, ...]] = {None: (None,)}
     present = [id for id in ids if id is not None]
     parts: dict[Any, tuple[Any, ...]] = {}
-    for row in rows_of_ids(db, definition.sql, present):
-        refuse_infinite(row)
+    rows = [*rows_of_ids(db, definition.sql, present)]
+    refuse_infinite(chain.from_iterable(rows))
+    for row in rows:
         id = row[0]
         if definition.several:
             label_of[id] = (*label_of.get(id, ()), definition.label(*row[1:]))

@@ -14,7 +14,7 @@ are not call paths and have a table of their own (`step_values.py`).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import product
+from itertools import chain, product
 from typing import Any
 
 from taupy.dataclass import replace
@@ -129,9 +129,7 @@ def _coded(column: Sequence[Any], unique: bool) -> tuple[Sequence[int], Sequence
 def _labelled(db: ProfileDB, summed: Table, by: Sequence[str]) -> Table:
     """The table by the requested dimensions; rows with equal labels are merged."""
     names, choices = _choices(db, summed, by)
-    if all(
-        len(labels_of_row) == 1 for choice in choices.values() for labels_of_row in choice or ()
-    ):
+    if all({*map(len, choice or ())} <= {1} for choice in choices.values()):
         table = Table(
             {
                 name: _codes(summed.codes[_source(summed, name)], choice)
@@ -167,9 +165,13 @@ def _choices(
             continue
         numbers: dict[Any, int] = {}
         of_id = labels(db, name, ids)
-        choices[name] = [
-            tuple(numbers.setdefault(label, len(numbers)) for label in of_id[id]) for id in ids
-        ]
+        of_ids = list(map(of_id.__getitem__, ids))
+        for label in chain.from_iterable(of_ids):
+            numbers.setdefault(label, len(numbers))
+        if len(numbers) == len(ids) and {*map(len, of_ids)} <= {1}:  # each has a label of its own
+            choices[name] = list(zip(range(len(ids))))
+        else:
+            choices[name] = [tuple(map(numbers.__getitem__, mine)) for mine in of_ids]
         names[name] = list(numbers)
     return names, choices
 

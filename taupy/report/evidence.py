@@ -103,8 +103,8 @@ def unchanged_sources(
         return _unchanged(path, started)
 
     def source(timer: TimerRow) -> str | None:
-        path = paths.get(timer.timer)
-        return read(path) if here and path and os.path.isabs(path) else None
+        path = paths.get(timer.timer) if here else None
+        return read(path) if path and os.path.isabs(path) else None
 
     return source
 

@@ -79,9 +79,12 @@ def is_code_loading(timer: TimerRow) -> bool:
     return is_call(timer) and (gpu_calls.loads_code(name) or name.startswith(_ASKS))
 
 
+_is_data = phase("data")
+
+
 def is_data_loading(timer: TimerRow) -> bool:
     """Whether it fetches the next batch, known by its phase or by PyTorch's name for it."""
-    return phase("data")(timer) or gpu_calls.loads_data(timer.short_name, timer.file)
+    return _is_data(timer) or gpu_calls.loads_data(timer.short_name, timer.file)
 
 
 def is_other_wait(timer: TimerRow) -> bool:

@@ -109,9 +109,13 @@ def _saving(own: set[TimerRow]) -> Matches:
     """Calls that save: of frameworks, of libraries, and the program's own routines that do little
     else."""
 
+    def writes_checkpoint(timer: TimerRow) -> bool:
+        return not any(word in timer.short_name.lower() for word in ("load", "restore"))
+
     def matches(timer: TimerRow) -> bool:
-        loads = any(word in timer.short_name.lower() for word in ("load", "restore"))
-        return timer in own or _is_saved(timer) or (_is_checkpoint(timer) and not loads)
+        if _is_saved(timer) or (_is_checkpoint(timer) and writes_checkpoint(timer)):
+            return True
+        return bool(own) and timer in own
 
     return matches
 

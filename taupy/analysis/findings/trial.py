@@ -100,7 +100,7 @@ class Trial:
     is_capture: bool = False
     ended_early: bool = False
     selector: str = ""
-    _own: dict[TimerRow, bool] = field(default_factory=dict, repr=False)
+    _own: dict[tuple[str, str], bool] = field(default_factory=dict, repr=False)
 
     def gpu_name(self, gpu: tuple[int, int]) -> str:
         models = {(device.node, 1 + device.ordinal): device.name for device in self.devices}
@@ -252,11 +252,13 @@ class Trial:
 
     def is_own(self, timer: TimerRow) -> bool:
         """Whether it is a routine of the program, not of a library."""
-        is_own = self._own.get(timer)
+        file = self.paths.get(timer.timer) or timer.file
+        if file is None or file[:1] == "<":
+            return False
+        of_file = file, timer.groups
+        is_own = self._own.get(of_file)
         if is_own is None:
-            file = self.paths.get(timer.timer) or timer.file
-            is_own = file is not None and file[:1] != "<" and not is_library(file, timer.groups)
-            self._own[timer] = is_own
+            is_own = self._own[of_file] = not is_library(*of_file)
         return is_own
 
     @cached_property
