@@ -82,6 +82,7 @@ class HotLine(NamedTuple):
         error_ns: 0 if the time is exact.
         text: its source; None: there is none.
         calls: what it mostly called or did, in few words; None: nothing in particular.
+        times: how often it has begun; None: that is not known.
     """
 
     file: str | None
@@ -91,6 +92,7 @@ class HotLine(NamedTuple):
     text: str | None
     calls: str | None
     is_exact: bool = False
+    times: int | None = None
 
 
 class _Sums:

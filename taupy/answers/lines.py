@@ -242,8 +242,11 @@ class Lines:
             if line.is_shown:
                 text = self.text(line)
                 calls = self.calls(line)
-                exact = line.count is not None
-                return HotLine(file, number, line.time_ns, line.error_ns, text, calls, exact)
+                return HotLine(
+                    *(file, number, line.time_ns, line.error_ns, text, calls),
+                    line.count is not None,
+                    line.count,
+                )
         return None
 
     def named(self, group: Group, places: Sequence[Place]) -> list[Place]:

@@ -26,6 +26,8 @@ _USAGE_ERROR = 2
 _WHY_LENGTH = 200
 _WORTH_NAMING = 0.05
 """Share of what is not import from which the hottest place is named."""
+_HOT = 0.2
+"""Likewise, from which it is called the most; below, the profile is flat."""
 _MUCH_IMPORT = 0.25
 _MOSTLY = 0.75
 """Share of a routine's time from which on its hottest line is named instead."""
@@ -247,7 +249,7 @@ def _where(delivery: Delivery, judges: bool) -> list[str]:
         )
         return clauses + ([f"{len(others)} more"] if others else [])
     if hottest is not None and hottest[1].share >= _WORTH_NAMING * (1 - imports):
-        clauses.append(_hottest(*hottest))
+        clauses.append(_hottest(*hottest, imports))
     if findings:
         clauses.append(several(len(findings), "finding"))
     elif judged is not None:
@@ -255,7 +257,12 @@ def _where(delivery: Delivery, judges: bool) -> list[str]:
     return clauses
 
 
-def _hottest(group: GroupPlaces, place: Place) -> str:
+def _hottest(group: GroupPlaces, place: Place, imports: float = 0.0) -> str:
+    """Where the time went; of a flat profile, what comes first.
+
+    Args:
+        imports: their share of the run.
+    """
     from taupy.answers import places
     from taupy.model.thread_groups import MAIN
     from taupy.units import duration
@@ -265,7 +272,10 @@ def _hottest(group: GroupPlaces, place: Place) -> str:
     is_part = line is not None and line.time_ns < _MOSTLY * place.ns
     if place.timer is not None and is_part and place.timer.short_name != "<module>":
         where = places.where(place.timer)  # the time is the routine's, not that of one line
-    most = "mostly waiting at" if place.kind == "waiting" else "most in"
+    if place.kind == "waiting":
+        most = "mostly waiting at"
+    else:
+        most = "most in" if place.share >= _HOT * (1 - imports) else "no hot spot, first is"
     of = "" if group.group == MAIN else f" of {group.title.partition(',')[0]}"
     time = f"{duration(place.ns)}, {100 * place.share:.0f} %{of}"
     return f"{most} {where}: {time}" if where.endswith(")") else f"{most} {where} ({time})"

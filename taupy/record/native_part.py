@@ -29,7 +29,6 @@ from taupy.record.part_data import (
 )
 from taupy.state.container import Block, Container
 from taupy.units import count as counted
-from taupy.units import several
 
 if TYPE_CHECKING:  # few parts have them
     from taupy.record.part_collectives import PartCollectives
@@ -298,8 +297,8 @@ def refusal(block: Block) -> str | None:
 def _added_up(rows: list[ThreadSums]) -> str:
     threads = counted(sum(row.threads for row in rows))
     return (
-        f"{threads} threads that ended have no rows of their own: they are added up in "
-        f"{several(len(rows), 'row')}, by the routine that they began in; --threads all keeps each"
+        f"{threads} threads that had ended are shown as {len(rows)}, one for each routine that "
+        "they began in, with their times added up; --threads all keeps them apart"
     )
 
 

@@ -23,7 +23,7 @@ from taupy.model.profile import Statistics, UserEvent
 from taupy.record.native_part import USAGE
 from taupy.record.part_check import LARGEST
 from taupy.record.part_data import ENDED, Part, PartThread, Process, Routine, ThreadSums
-from taupy.units import count, several
+from taupy.units import count
 
 if TYPE_CHECKING:
     from taupy.record.host_profile import FileNames
@@ -282,7 +282,7 @@ def note(parts: Collection[Part]) -> dict[str, str]:
         return {}
     processes = count(sum(len(part.added) for part in rows))
     return {
-        ADDED: f"{processes} forked children that ended have no rows of their own: they are added "
-        f"up in {several(len(rows), 'row')}, by the process that forked them, where they began and "
-        "their exit code; --threads all keeps each"
+        ADDED: f"{processes} forked children that had ended are shown as {len(rows)}, one for each "
+        "process that forked them, place where they began and exit code, with their times added "
+        "up; --threads all keeps them apart"
     }

@@ -63,7 +63,7 @@ def _parts(report: Report, page: str) -> Iterator[str]:
         yield html(finding.sentence)
         yield f" <i>try: {html(finding.attempt)}</i></div>" if finding.attempt else "</div>"
     if not findings:
-        yield f"<div style='{_FAINT}'>no findings</div>"
+        yield f"<div style='{_FAINT}'>{html(screen.no_findings(report))}</div>"
     if report.unmeasured:
         yield f"<div style='{_FAINT}'>not measured: {html(', '.join(report.unmeasured))}</div>"
     if page:

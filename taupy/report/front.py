@@ -84,6 +84,7 @@ def overview(db: ProfileDB, report: Report, unmeasured_paths: int) -> dict[str, 
             for line in lines
             if line
         ],
+        "nothing": "" if report.judgement.findings else visible(screen.no_findings(report)),
         "ranks": [visible(line) for line in report.ranks],
         "lanes": [_lanes(of) for of in report.lanes],
         "steps": _steps(series, query.begun_ns(db, report.trial.id)),

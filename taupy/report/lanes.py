@@ -45,10 +45,24 @@ class Lane(NamedTuple):
 
     Attributes:
         bands: what it did, without what takes no time.
+        thread: None: of a rank.
     """
 
     name: str
     bands: Sequence[Band]
+    thread: ThreadRow | None = None
+
+    @property
+    def threads(self) -> int:
+        return 1 if self.thread is None else self.thread.threads
+
+    @property
+    def work_ns(self) -> tuple[float, float]:
+        """The least and the most that one of its threads did besides waiting."""
+        whole = self.ns - self.waits_ns
+        if self.thread is None or self.threads == 1:
+            return whole, whole
+        return max(0.0, self.thread.least_ns - self.waits_ns), min(self.thread.most_ns, whole)
 
     @property
     def ns(self) -> float:
@@ -116,7 +130,7 @@ def lanes(
             of_interest.add(group)
         of_kinds = kinds([GroupPlaces(MAIN, 1, mine, tally.packages(names[at]))])
         bands = [Band(kind, names_of[kind], ns) for kind, ns in of_kinds.items()]
-        bars_of[shown].append(Lane(_name(thread, shown, facts), bands))
+        bars_of[shown].append(Lane(_name(thread, shown, facts), bands, thread))
     ranks = _ranks(of_ranks)
     if ranks and "other ranks" in of_interest:
         bars_of["other ranks"] = ranks

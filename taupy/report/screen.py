@@ -13,6 +13,7 @@ from taupy.analysis.findings.limits import MOST_FINDINGS
 from taupy.analysis.places import Place
 from taupy.answers import places
 from taupy.answers.places import GroupPlaces
+from taupy.dataclass import replace
 from taupy.escaping import visible
 from taupy.model.finding import Finding, Severity
 from taupy.model.rows import TimerRow
@@ -349,10 +350,10 @@ class _Screen:
                 f"{visible(lane.name)} {duration(lane.ns - lane.waits_ns)}" for lane in of.lanes
             ]
             line = ", ".join(times)
-            apart = ", without waiting" if any(lane.waits_ns for lane in of.lanes) else ""
-            if len(f"{title}{apart}: {line}") > self.width:
-                line = f"{len(times)}, {_from_to(of.lanes)} each"
-            yield from self._wrapped(f"{title}{apart}: {line}", "", "  ")
+            apart = " (waiting not counted)" if any(lane.waits_ns for lane in of.lanes) else ""
+            if len(f"{title}: {line}{apart}") > self.width:
+                line = f"{_several(of.lanes)}, each works for {_from_to(of.lanes)}"
+            yield from self._wrapped(f"{title}: {line}{apart}", "", "  ")
             return
         yield from self._space()
         yield from _joined([title, *kinds.values()], "  ", self.width)
@@ -374,7 +375,7 @@ class _Screen:
             name = _shortened(visible(lane.name), _WHERE)
             yield f"  {name:<{wide}}  {bar:<{room}}  {words}".rstrip()
         if left := [lane for lane in of.lanes if lane not in shown]:
-            yield from self._wrapped(f"and {len(left)} more: {_from_to(left)}", "  ")
+            yield from self._wrapped(f"and {_several(left)} more: {_from_to(left)} each", "  ")
 
     def _ranks(self) -> Iterator[str]:
         """What the ranks say; which rank was waited for, and why, if there is little room."""
@@ -390,9 +391,9 @@ class _Screen:
         if judgement.findings:
             yield from self._wrapped("Findings  seconds are upper bounds")
         else:
-            looked = f"no findings: {len(RULES) - len(silent)} rules have looked"
-            looked += f", {len(silent)} gave no verdict (-v says why)" if silent else ""
-            yield from self._wrapped(looked)
+            known = no_findings(self.report)
+            known += f", {len(silent)} gave no verdict (-v says why)" if silent else ""
+            yield from self._wrapped(known, "", "  ")
             for abstention in judgement.abstentions:
                 if abstention.fact and not self.verbose and self.detail.sentences:
                     words = f"no verdict on {abstention.kind}: {abstention.fact}"
@@ -485,16 +486,46 @@ class _Screen:
         )  # fmt: skip
 
 
+def no_findings(report: Report) -> str:
+    """Where nothing is found: whether one place takes most of the time nevertheless."""
+    number = len(RULES) - len({abstention.kind for abstention in report.judgement.abstentions})
+    main = next((group for group in report.places if group.group == MAIN), None)
+    rows = [] if main is None else main_places(main, 1)
+    first = max(rows, key=lambda place: place.ns, default=None)
+    if first is None or first.share < _MOSTLY or first.kind == "imports":
+        return f"no findings: {number} rules have looked"
+    return f"no findings by {number} rules, but {_mostly(first)}"
+
+
+def _mostly(place: Place) -> str:
+    """A place that takes most of the time: its line, if that does; calls are what is named."""
+    hot, where = place.hottest, places.at(place)
+    if place.kind == "waiting":
+        return f"{percent(place.share)} is waiting" + (f": {where}" if where else "")
+    of_line = 0.0 if hot is None else place.share * hot.time_ns / place.ns
+    if hot is None or of_line < _MOSTLY:
+        name = places.described(replace(place, hottest=None))
+        what, calls = f"{percent(place.share)} is one routine: {name}", place.calls
+    else:
+        about = "" if hot.is_exact else "~"
+        what, calls = f"{about}{percent(of_line)} is one line: {where}", hot.times
+    return f"{what}, {_calls(calls)}" if calls else what
+
+
 def saved(finding: Finding) -> str:
     if not finding.saved_ns:
         return size(finding.saved_bytes)
     return f"up to {duration(finding.saved_ns)}, {percent(finding.saved_share)}"
 
 
+def _several(lanes: Sequence[Lane]) -> str:
+    return count(sum(lane.threads for lane in lanes))
+
+
 def _from_to(lanes: Sequence[Lane]) -> str:
     """What they do besides waiting, from the least to the most."""
-    times = sorted(lane.ns - lane.waits_ns for lane in lanes)
-    first, last = duration(times[0]), duration(times[-1])
+    least, most = zip(*(lane.work_ns for lane in lanes), strict=True)
+    first, last = duration(min(least)), duration(max(most))
     return first if first == last else f"{first} to {last}"
 
 

@@ -59,7 +59,7 @@ def test_children_added_up_have_the_calls_of_children_apart(runner):
     assert not rows(apart)
     assert added.sql("SELECT sum(count) FROM thread") == apart.sql("SELECT count(*) FROM thread")
     (why,) = added.sql("SELECT value FROM metadata WHERE name = 'taupy.health.children_added'")
-    assert why[0].startswith("32 forked children that ended")
+    assert why[0].startswith("32 forked children that had ended are shown as 5, ")
 
 
 LARGE = """

@@ -134,8 +134,8 @@ def test_only_threads_without_a_name_of_their_own_are_added_up(runner):
     names = {name for (name,) in trial.sql("SELECT name FROM thread WHERE count = 1")}
     assert names >= {f"mine {n}" for n in range(3, 120, 4)}
     assert sum(name.startswith("ThreadPoolExecutor-") for name in names) == 1
-    assert "are added up in 3 rows" in trial.metadata()["taupy.health.threads_added"]
-    assert "are added up in 3 rows" in trial.stderr
+    assert "had ended are shown as 3, one" in trial.metadata()["taupy.health.threads_added"]
+    assert "had ended are shown as 3, one" in trial.stderr
 
 
 def test_a_row_knows_how_long_its_threads_took(runner):

@@ -250,7 +250,7 @@ function findings(data) {
   const number = data.findings.length;
   section.append(titled("Findings", number ? `${number} · seconds are upper bounds` : ""));
   const facts = data.silent.filter(({ fact }) => fact);
-  if (!number && !facts.length) section.append(element("p", "Nothing stands out among the faults that taupy recognises.", { class: "note" }));
+  if (!number && !facts.length) section.append(element("p", plain(data.nothing), { class: "note" }));
   for (const each of data.findings) section.append(finding(each));
   for (const { kind, fact, reason } of facts) section.append(element("p", `No verdict on ${kind}: ${fact}. ${reason}.`));
   if (data.ranks.length && !data.lanes.some(({ title }) => title === "Ranks")) section.append(noted("What the ranks say", data.ranks));

@@ -446,6 +446,18 @@ def test_the_end_of_a_run_names_a_line_only_if_it_has_the_time(routine, line_ns,
     assert storer._hottest(group, replace(place, hottest=line)) == f"most in {where}"
 
 
+@pytest.mark.parametrize(
+    ("share", "imports", "said"),
+    [(0.19, 0.0, "no hot spot, first is"), (0.21, 0.0, "most in"), (0.11, 0.5, "most in")],
+)
+def test_the_end_of_a_run_says_most_only_of_what_is_much(share, imports, said):
+    """Of what is not import."""
+    groups = places.of_profile(profile_of(host(root(call(own("work", 3), 1, 100)))))
+    group, place = places.hottest(groups)
+    told = storer._hottest(group, replace(place, share=share), imports)
+    assert told.startswith(f"{said} ")
+
+
 def test_what_the_program_does_at_its_end_is_its_code_and_the_rest_pythons_exit(tmp_path):
     """The phase `exit` holds both, so that the rest has a name of its own."""
     at_end = call(Timer("exit", groups=("EXIT",)), 1, 40, [call(own("bye", 3), 1, 500)])

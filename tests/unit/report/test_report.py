@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 
 from taupy.analysis.findings.limits import MOST_FINDINGS
+from taupy.analysis.line_times import HotLine
 from taupy.analysis.places import Part, Place
 from taupy.answers.own_code import own_code
 from taupy.commands import main
@@ -265,11 +266,42 @@ def test_a_place_is_the_same_line_on_screen_page_and_in_json(tmp_path):
     ):
         assert f"{row['file']}:{row['hottest_line']} {row['source']}" == f"{at} {text}"
         assert (of_page["at"], of_page["text"], of_page["line"]) == (at, text, int(at[-2:]))
-        (line,) = (line for line in shown if at in line)
+        (line,) = (line for line in shown if f" {at} " in line)
         assert text in line
         cell_of = cell.fragment(measured).partition(f">{at}<")[2]
         assert f"<code>{text}</code>" in cell_of.partition("</tr>")[0]
     assert "thread.join" not in json.dumps(without.overview)
+
+
+@pytest.mark.parametrize(
+    ("line_ns", "count", "own_ns", "said"),
+    [
+        (90, None, 95, " rules, but ~90 % is one line: app.py:9"),
+        (90, 1500, 95, " rules, but 90 % is one line: app.py:9, 1,500 calls"),
+        (40, None, 95, " rules, but 95 % is one routine: work (app.py:3), 40 calls"),
+        (30, None, 40, " rules have looked"),
+    ],
+    ids=["line", "exact line", "routine", "flat"],
+)
+def test_without_a_finding_the_place_that_takes_most_is_named(
+    line_ns, count, own_ns, said, tmp_path
+):
+    """Nobody is to read that there is nothing to do. Calls of the routine are not the line's."""
+    work = call(Timer("work", "app.py", 3), 40, own_ns)
+    others = [call(Timer(f"other{at}", "app.py", 20 + at), 1, (100 - own_ns) / 4)
+              for at in range(4)]  # fmt: skip
+    root = call(Timer(".taupy application", groups=("TAUPY",)), 1, 0, [work, *others])
+    measured = _report(tmp_path, profile_of(host(root, name="MainThread")))
+    assert not measured.judgement.findings
+    (main,) = measured.places
+    first, *rest = main.places
+    hot = HotLine("app.py", 9, line_ns, 1.0, None, None, count is not None, count)
+    named = main._replace(places=[replace(first, hottest=hot), *rest])
+    told = screen.no_findings(replace(measured, places=[named]))
+    assert told.startswith("no findings") and told.endswith(said)
+    with ProfileDB.open(str(tmp_path / "t.db")) as db:
+        assert front.overview(db, replace(measured, places=[named]), 0)["nothing"] == told
+    assert told in cell.fragment(replace(measured, places=[named]))
 
 
 def test_a_line_has_the_kind_of_what_it_calls_and_not_of_what_runs_in_there(tmp_path):
