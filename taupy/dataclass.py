@@ -87,12 +87,16 @@ else:
         given = {**dict(zip(names, args)), **kwargs}  # noqa: B905 - there may be too many
         values = {**defaults, **given}
         fit = len(given) == len(args) + len(kwargs) and values.keys() == {*names}
-        return [
-            value.default_factory()
-            if isinstance(value := values[name], field) and name not in given
-            else value
-            for name in names
-        ] if fit else None
+        return (
+            [
+                value.default_factory()
+                if isinstance(value := values[name], field) and name not in given
+                else value
+                for name in names
+            ]
+            if fit
+            else None
+        )
 
     def _constructor(cls, names, defaults, frozen, kw_only):
         parameters, body, scope = [], [], {"_set": object.__setattr__}

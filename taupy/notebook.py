@@ -41,8 +41,8 @@ from taupy.comparison import verdicts
 from taupy.comparison.comparison import By, Statistic
 from taupy.comparison.trial_values import Over, Value
 from taupy.escaping import framed
+from taupy.model.kinds import StepKind
 from taupy.model.options import Asked
-from taupy.model.profile import StepKind
 from taupy.pprof import forms
 from taupy.pprof.view import View
 from taupy.profiledb import api, selector

@@ -20,6 +20,7 @@ from typing import Any
 
 from taupy.model.collectives import Collectives, Stretches
 from taupy.model.gpu import Activity, Configuration, Device, Fact, Launch
+from taupy.model.kinds import StepKind
 from taupy.model.profile import (
     ABSENT,
     TIME,
@@ -29,7 +30,6 @@ from taupy.model.profile import (
     Metric,
     Profile,
     Samples,
-    StepKind,
     Steps,
     Thread,
     ThreadProfile,

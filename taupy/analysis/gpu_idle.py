@@ -33,9 +33,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from taupy.analysis.critical_path import LAUNCH_NS, Call, Pieces, Program, Work, critical_path
 from taupy.catalog import gpu_calls
-from taupy.model.gpu import Activity, ActivityKind
+from taupy.model.gpu import Activity
 from taupy.model.gpu_path import Kind, Path
 from taupy.model.gpu_time import CAUSES, GAPS, OUTSIDE, PLACES, TIME, Cause, Gap, GpuTime, Idle
+from taupy.model.kinds import ActivityKind
 from taupy.model.profile import CallTree, Profile, Thread, ThreadProfile, Timer
 from taupy.network.phases import kind_of
 

@@ -30,8 +30,9 @@ from typing import Generic, Literal, NamedTuple, TypeVar, get_args
 from taupy.analysis import kernel_cuts
 from taupy.errors import UsageError
 from taupy.model.kernel_names import KERNEL_GROUPS, demangled, short_name
+from taupy.model.kinds import Named
 from taupy.model.names import one_name
-from taupy.model.rows import Named, TimerRow
+from taupy.model.rows import TimerRow
 
 Level = Literal["auto", "exact", "demangled", "template", "architecture"]
 LEVELS: tuple[Level, ...] = get_args(Level)

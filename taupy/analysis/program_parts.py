@@ -12,8 +12,8 @@ from dataclasses import replace
 from taupy.model import callpaths
 from taupy.model.answer import Answer
 from taupy.model.forest import callers_first, outermost
+from taupy.model.kinds import Named
 from taupy.model.metric import ROOT_TIMER
-from taupy.model.rows import Named
 from taupy.model.table import Amount, Column, Table, numbered
 
 _IMPORTING = ("<frozen importlib._bootstrap>", "<frozen importlib._bootstrap_external>")

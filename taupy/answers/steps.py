@@ -19,9 +19,10 @@ from typing import get_args
 
 from taupy.answers.answer import Nothing
 from taupy.model import options
+from taupy.model.kinds import StepKind
 from taupy.model.metric import CPU_TIME, RUN_DELAY
 from taupy.model.options import option
-from taupy.model.profile import TIME, UNKNOWN, Metric, StepKind, Steps
+from taupy.model.profile import TIME, UNKNOWN, Metric, Steps
 from taupy.model.rows import ThreadRow
 from taupy.model.sampled import CUDA_ALLOCATED, RESIDENT
 from taupy.model.step_times import TOKENS, StepTimes, step_times

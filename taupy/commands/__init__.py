@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import _signal as signal  # type: ignore[import-not-found]  # `signal` makes enumerations
 import os
-import signal
 import sys
 
 from taupy import __version__
@@ -137,7 +137,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     if argv is None:
         for number in (signal.SIGTERM, signal.SIGHUP):
-            if signal.getsignal(number) is signal.SIG_DFL:
+            if signal.getsignal(number) == signal.SIG_DFL:
                 signal.signal(number, _unwind)
         if rights.are_raised():
             for name in [name for name in os.environ if name.startswith(("TAUPY_", "TAU_"))]:

@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
+import _signal as signal  # type: ignore[import-not-found]  # `signal` makes enumerations
 import contextlib
 import os
 import resource
-import signal
 
 from taupy.errors import NOTICES
 

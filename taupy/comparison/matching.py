@@ -14,9 +14,10 @@ from taupy.analysis import kernel_order, match
 from taupy.analysis.match import K, Key, Level, NameTable
 from taupy.comparison.operators import operators_above
 from taupy.model.answer import Answer
+from taupy.model.kinds import Named
 from taupy.model.names import CELL, is_library, one_name
 from taupy.model.question import Condition, Question
-from taupy.model.rows import Named, TimerRow
+from taupy.model.rows import TimerRow
 from taupy.profiledb import sources
 from taupy.profiledb.activities import works
 from taupy.profiledb.database import ProfileDB

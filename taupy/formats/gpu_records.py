@@ -14,7 +14,8 @@ from typing import Final, NamedTuple
 
 from taupy import units
 from taupy.catalog import gpu_calls
-from taupy.model.gpu import UNCONFIGURED, Activity, ActivityKind, Configuration, Launch
+from taupy.model.gpu import UNCONFIGURED, Activity, Configuration, Launch
+from taupy.model.kinds import ActivityKind
 from taupy.model.profile import ROOT_TIMER, Statistics, Thread, ThreadProfile, Timer, UserEvent
 from taupy.model.streams import Owner, StreamBuilder
 

@@ -21,6 +21,7 @@ from taupy.formats.reading import refusal, whole
 from taupy.formats.registry import IMPORT_NOTES
 from taupy.formats.stacks import profile_of, routine_timer
 from taupy.model.forest import subroutines
+from taupy.model.kinds import ThreadKind
 from taupy.model.profile import (
     ROOT_TIMER,
     TIME,
@@ -28,7 +29,6 @@ from taupy.model.profile import (
     Metric,
     Profile,
     Thread,
-    ThreadKind,
     ThreadProfile,
     Timer,
 )

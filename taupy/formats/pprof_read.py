@@ -16,6 +16,7 @@ from taupy.formats.reading import refusal
 from taupy.formats.registry import IMPORT_NOTES
 from taupy.model.forest import inclusive
 from taupy.model.kernel_names import kernel_timer
+from taupy.model.kinds import ThreadKind
 from taupy.model.profile import (
     ROOT_TIMER,
     TIME,
@@ -23,7 +24,6 @@ from taupy.model.profile import (
     Metric,
     Profile,
     Thread,
-    ThreadKind,
     ThreadProfile,
     Timer,
 )

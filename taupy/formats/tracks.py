@@ -16,7 +16,8 @@ from typing import Final, NamedTuple
 from taupy import units
 from taupy.formats.capabilities import Part
 from taupy.formats.stacks import nothing_to_write, unsummed
-from taupy.model.gpu import Activity, ActivityKind, Launch
+from taupy.model.gpu import Activity, Launch
+from taupy.model.kinds import ActivityKind
 from taupy.model.profile import ROOT_TIMER, TIME, Profile, Samples, Thread, ThreadProfile
 
 TIMELINE: Final = frozenset[Part](

@@ -9,21 +9,23 @@ from __future__ import annotations
 from array import array
 from collections.abc import Sequence
 from itertools import repeat
-from typing import TYPE_CHECKING, Any, TypeVar
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any, TypeVar
+
     import numpy as np
 
     Column = np.ndarray[Any, np.dtype[np.int64]]
+
+    _Array = TypeVar("_Array", "array[int]", "array[float]")
+    _Column = TypeVar("_Column", "array[int]", list[int], list[float])
 
 MANY = 50_000
 """Rows from which on NumPy, whose import takes a tenth of a second, is faster than dictionaries and
 lists that are larger than a processor's caches."""
 SHALLOW = 64
 """Mean number of rows of a depth from which on a forest is shallow."""
-
-_Array = TypeVar("_Array", "array[int]", "array[float]")
-_Column = TypeVar("_Column", "array[int]", list[int], list[float])
 
 
 class Links:

@@ -12,9 +12,14 @@ Work without a known launching call path is placed under the timer `NO_OWNER`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
 
 from taupy.dataclass import NamedTuple, dataclass, field
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from taupy.model.kinds import ActivityKind
 
 NO_OWNER = "(launched from an unknown place)"
 """Name of the timer (group GPU_NO_OWNER) above GPU work whose launch was not seen."""
@@ -23,9 +28,6 @@ BUSY = "taupy.gpu.busy_ns."
 """Metadata of a node, with a GPU's context: the time in which any of its streams worked."""
 
 Extent = tuple[int, int, int]
-
-ActivityKind = Literal["kernel", "copy", "memset", "api", "sync", "range", "call"]
-"""range: a layer, phase, import or region; call: a long call of a routine of the program."""
 
 
 def extent(x: int | None, y: int | None, z: int | None) -> Extent | None:

@@ -11,11 +11,11 @@ from __future__ import annotations
 from array import array
 from math import isnan
 from operator import le
-from typing import TYPE_CHECKING
 
 from taupy.dataclass import replace
 from taupy.model.profile import CallTree, Profile, ThreadProfile, Timer, UserEvent
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from taupy.model.gpu import Launch
 

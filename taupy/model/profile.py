@@ -11,19 +11,17 @@ from __future__ import annotations
 import math
 from array import array
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Literal
 
 from taupy.dataclass import NamedTuple, dataclass, field, replace
 from taupy.model.metric import ROOT_TIMER as ROOT_TIMER
 from taupy.model.metric import TIME as TIME
 from taupy.model.metric import Metric as Metric
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:  # few runs have them, and the prompt waits for every import
     from taupy.model.collectives import Collectives, Stretches
     from taupy.model.gpu import Activity, Device, Launch, Module
-
-ThreadKind = Literal["host", "stream"]
-TrialState = Literal["complete", "incomplete"]
+    from taupy.model.kinds import StepKind, ThreadKind, TrialState
 
 ABSENT = math.nan
 """Value in columns of type "d" for rows that were not measured: absent is not 0."""
@@ -206,8 +204,6 @@ class Samples:
     def __len__(self) -> int:
         return len(self.start_ns)
 
-
-StepKind = Literal["training", "validation"]
 
 UNKNOWN = -1
 """Value in `Steps.samples` where their number is unknown."""

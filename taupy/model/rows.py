@@ -6,9 +6,6 @@ frames. Values are in the metric's own unit (`time`: integer nanoseconds).
 
 from __future__ import annotations
 
-import signal
-from typing import Protocol
-
 from taupy.dataclass import NamedTuple
 
 
@@ -49,8 +46,10 @@ class TrialRow(NamedTuple):
 
 def signal_name(number: int) -> str:
     """SIGTERM for 15; the number itself if this system has no such signal."""
+    from signal import Signals
+
     try:
-        return signal.Signals(number).name
+        return Signals(number).name
     except ValueError:
         return f"signal {number}"
 
@@ -77,21 +76,6 @@ class TimerRow(NamedTuple):
     file: str | None
     line: int | None
     groups: str
-
-
-class Named(Protocol):
-    """Anything with the names of a timer: a `TimerRow`, `Figures`, a comparison's `Key`."""
-
-    @property
-    def timer(self) -> str: ...
-    @property
-    def short_name(self) -> str: ...
-    @property
-    def file(self) -> str | None: ...
-    @property
-    def line(self) -> int | None: ...
-    @property
-    def groups(self) -> str: ...
 
 
 class FlatRow(NamedTuple):

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any
 
 from taupy.dataclass import NamedTuple, dataclass, field, replace
 from taupy.model.forest import inclusive, subroutines
@@ -23,7 +22,10 @@ from taupy.model.profile import (
 )
 from taupy.model.timers import Timers
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from taupy.model.gpu import Configuration, Launch
 
 

@@ -12,8 +12,9 @@ from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 from taupy.model.answer import Answer
+from taupy.model.kinds import Named
 from taupy.model.metric import Metric
-from taupy.model.rows import Named, ThreadRow
+from taupy.model.rows import ThreadRow
 from taupy.pprof import figures
 from taupy.pprof.figures import Figures, Order
 from taupy.pprof.selection import Place, Test, place_of

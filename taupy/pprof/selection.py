@@ -14,7 +14,8 @@ from collections.abc import Callable, Iterable, Sequence
 
 from taupy.dataclass import dataclass
 from taupy.errors import UsageError
-from taupy.model.rows import EventRow, Named, ThreadRow
+from taupy.model.kinds import Named
+from taupy.model.rows import EventRow, ThreadRow
 from taupy.units import listing, nearest, no_such
 
 Place = tuple[int, int, int]

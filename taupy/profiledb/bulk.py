@@ -6,11 +6,13 @@ import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from itertools import chain, groupby, islice
-from typing import TYPE_CHECKING, Any
 
 from taupy.profiledb import columns
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from taupy.profiledb.columns import Column
 
 ROWS_A_STATEMENT = 100

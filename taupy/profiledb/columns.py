@@ -12,14 +12,16 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import starmap
 from struct import iter_unpack
-from typing import TYPE_CHECKING, Any
 
 from taupy.dataclass import dataclass
 from taupy.model.profile import CallTree
 from taupy.profiledb.flat_rows import FlatRows
 from taupy.profiledb.identity import _POSITIVE
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     import numpy as np
 
     Column = np.ndarray[Any, np.dtype[np.int64]]

@@ -14,7 +14,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from functools import wraps
-from typing import Any, ClassVar, Concatenate, ParamSpec, Self, TypeVar
 from weakref import WeakSet
 
 from taupy.errors import DatabaseError, NoSuchTrial, note
@@ -37,8 +36,13 @@ from taupy.profiledb.tables import by_sqlite_utils
 from taupy.profiledb.text import storable
 from taupy.state.sqlite import attaching
 
-_Arguments = ParamSpec("_Arguments")
-_Answer = TypeVar("_Answer")
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, ClassVar, Concatenate, ParamSpec, Self, TypeVar
+
+    _Arguments = ParamSpec("_Arguments")
+    _Answer = TypeVar("_Answer")
+
 
 _INFINITE = {math.inf, -math.inf}
 

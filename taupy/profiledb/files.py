@@ -11,7 +11,6 @@ import sqlite3
 import stat
 from collections.abc import Container, Iterator
 from contextlib import contextmanager
-from typing import Literal
 
 from taupy.errors import DatabaseError
 from taupy.escaping import visible
@@ -21,6 +20,10 @@ from taupy.state import sqlite
 from taupy.state.folder import kind
 from taupy.state.limits import file_limit
 from taupy.state.sqlite import Busy, Limited
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Literal
 
 PATIENCE_S = 28.0
 """Total time that a transaction waits for other processes' locks."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any
 
 from taupy.profiledb.schema import (
     APPLICATION_ID,
@@ -33,8 +32,12 @@ from taupy.profiledb.schema_views import VIEWS
 from taupy.profiledb.tables import by_sqlite_utils
 from taupy.state.sqlite import in_memory
 
-Upgrade = Callable[[Any], None]
-"""Takes a `sqlite_utils.Database`, or a connection, from one version to the next."""
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    Upgrade = Callable[[Any], None]
+    """Takes a `sqlite_utils.Database`, or a connection, from one version to the next."""
 
 
 def make_tables(database: Any) -> None:

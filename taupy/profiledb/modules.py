@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING
 
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.text import storable
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from taupy.model.gpu import Module
 

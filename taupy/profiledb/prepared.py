@@ -9,7 +9,6 @@ import math
 import sqlite3
 from array import array
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
 
 from taupy.dataclass import dataclass, replace
 from taupy.model.flat import flat_sums
@@ -26,11 +25,15 @@ from taupy.profiledb.records import (
 )
 from taupy.profiledb.text import storable
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any, TypeVar
+
     from taupy.model.collectives import Collectives, Stretches
     from taupy.profiledb.columns import Column
 
-OfRows = TypeVar("OfRows", "Collectives", "Stretches")
+    OfRows = TypeVar("OfRows", "Collectives", "Stretches")
+
 _INTO_CALLPATH = "INSERT INTO callpath (id, timer_id, parent_id, depth)"
 _CALLPATH = "(?, ?, ?, ?)"
 _IF_NEW = " ON CONFLICT DO NOTHING"

@@ -11,7 +11,6 @@ import sqlite3
 from array import array
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 from taupy.dataclass import dataclass
 from taupy.model.profile import CallTree, ThreadProfile
@@ -24,6 +23,7 @@ from taupy.profiledb.prepared import (
     callpaths_of,
 )
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from taupy.profiledb.columns import Column, FlatColumns
 

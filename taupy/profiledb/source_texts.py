@@ -12,7 +12,6 @@ import sqlite3
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from typing import Literal
 
 from taupy.dataclass import NamedTuple
 from taupy.model.profile import SourceFile
@@ -20,7 +19,11 @@ from taupy.model.source_text import LARGEST, decoded, read
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.text import storable
 
-Origin = Literal["trial", "disk"]
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Literal
+
+    Origin = Literal["trial", "disk"]
 
 
 class Source(NamedTuple):

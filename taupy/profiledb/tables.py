@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import sqlite3
 import sys
-from typing import Any
 
 from taupy.errors import DatabaseError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 
 def by_sqlite_utils(connection: sqlite3.Connection) -> Any:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import sqlite3
 from array import array
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, TypeVar
 
 from taupy.model import host_clocks, invariants, job
 from taupy.model.profile import Profile, Timer
@@ -23,8 +22,13 @@ from taupy.profiledb.prepared_forest import prepared
 from taupy.profiledb.source_texts import add_sources
 from taupy.profiledb.text import all_storable, storable
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import TypeVar
+
     from taupy.model.gpu import Device
+
+    _Cell = TypeVar("_Cell")
 
 INVARIANTS = "taupy.invariants"
 """Name of the metadata that lists the invariants a profile violates, one per line."""
@@ -61,8 +65,6 @@ _REMARK = """
 _IF_NEW = " ON CONFLICT DO NOTHING"
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
-_Cell = TypeVar("_Cell")
 
 
 def add_profile(db: ProfileDB, profile: Profile) -> int:

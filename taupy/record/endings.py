@@ -9,10 +9,10 @@ treated alike.
 
 from __future__ import annotations
 
+from _signal import SIGHUP, SIGINT, SIGTERM  # type: ignore[import-not-found]
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from os import waitstatus_to_exitcode
-from signal import SIGHUP, SIGINT, SIGTERM
 
 from taupy.dataclass import replace
 from taupy.instrument.runfolder import RunSettings, boot_id, process_start

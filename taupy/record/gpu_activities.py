@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain
 
-from taupy.model.gpu import Activity, ActivityKind
+from taupy.model.gpu import Activity
+from taupy.model.kinds import ActivityKind
 from taupy.record.gpu_part import Trace
 
 

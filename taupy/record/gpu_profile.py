@@ -18,9 +18,10 @@ from functools import cache
 from taupy.catalog import gpu_calls
 from taupy.collectors import gpu_layout
 from taupy.collectors.gpu_layout import Live, Work
-from taupy.model.gpu import ActivityKind, Device, Fact, Module
+from taupy.model.gpu import Device, Fact, Module
 from taupy.model.host_calls import HostCalls
 from taupy.model.kernel_names import kernel_timer
+from taupy.model.kinds import ActivityKind
 from taupy.model.names import in_packages
 from taupy.model.profile import (
     ROOT_TIMER,

@@ -11,7 +11,6 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import Protocol
 
 from taupy.errors import FormatError
 from taupy.record.native_part import UNKNOWN as UNKNOWN
@@ -22,16 +21,20 @@ from taupy.record.small_part import NotSmall, SmallPart, is_small
 from taupy.state import container
 from taupy.state.container import Container
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Protocol
+
+    class Readable(Protocol):
+        """A file that may contain a part."""
+
+        @property
+        def name(self) -> str: ...
+
+        def read_bytes(self, *, first: int = -1) -> bytes: ...
+
+
 _PLAIN_SUFFIX = ".pypart"
-
-
-class Readable(Protocol):
-    """A file that may contain a part."""
-
-    @property
-    def name(self) -> str: ...
-
-    def read_bytes(self, *, first: int = -1) -> bytes: ...
 
 
 def read_part(

@@ -12,7 +12,6 @@ import os
 from array import array
 from collections.abc import Iterable, Sequence
 from functools import cache
-from typing import TYPE_CHECKING
 
 from taupy.dataclass import dataclass, replace
 from taupy.instrument.rank_variables import NOTE
@@ -41,6 +40,7 @@ from taupy.record.part_data import Part, PartThread, Routine
 from taupy.record.small_tree import COMPENSATED
 from taupy.units import count as counted
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from taupy.record.wide_tree import RoutineTimers
 

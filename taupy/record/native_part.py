@@ -10,7 +10,6 @@ import os
 import struct
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from taupy.dataclass import NamedTuple
 from taupy.errors import FormatError
@@ -30,6 +29,7 @@ from taupy.record.part_data import (
 from taupy.state.container import Block, Container
 from taupy.units import count as counted
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:  # few parts have them
     from taupy.record.part_collectives import PartCollectives
     from taupy.record.part_steps import Clock

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from taupy.errors import FormatError
 from taupy.record.part_data import Part, PartThread
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from taupy.record.part_data import Column
 

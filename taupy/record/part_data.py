@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_right
-from typing import TYPE_CHECKING, Any, Literal
 
 from taupy.dataclass import NamedTuple, dataclass, field
 from taupy.model.profile import LayerFacts, Statistics, UserEvent
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any, Literal
+
     import numpy as np
 
     from taupy.record.part_collectives import PartCollectives
@@ -17,6 +19,9 @@ if TYPE_CHECKING:
     from taupy.record.part_steps import PartSteps
 
     Column = np.ndarray[Any, np.dtype[np.int64]]
+
+    AnyColumn = Any
+    """A `Column`; of a small part, an `array("q")` (`small_part.py`)."""
 
 RUNNING, ENDED, EXEC, SNAPSHOT = 0, 1, 2, 3
 
@@ -118,10 +123,6 @@ class CallMetric(NamedTuple):
     name: str
     unit: str
     at_calls: bool
-
-
-AnyColumn = Any
-"""A `Column`; of a small part, an `array("q")` (`small_part.py`)."""
 
 
 def _column() -> AnyColumn:

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from taupy.errors import FormatError
+from taupy.model.kinds import StepKind
 from taupy.model.metric import OF_STEPS, STATED
-from taupy.model.profile import UNKNOWN, StepKind, Steps
+from taupy.model.profile import UNKNOWN, Steps
 from taupy.network.phases import KINDS
 from taupy.record.engine_layout import Array
 

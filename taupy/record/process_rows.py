@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Collection
-from typing import TYPE_CHECKING
 
 from taupy.dataclass import dataclass, replace
 from taupy.model.profile import Statistics, UserEvent
@@ -25,6 +24,7 @@ from taupy.record.part_check import LARGEST
 from taupy.record.part_data import ENDED, Part, PartThread, Process, Routine, ThreadSums
 from taupy.units import count
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from taupy.record.host_profile import FileNames
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_right
 from struct import Struct
-from typing import NoReturn
 
 from taupy.errors import FormatError
 from taupy.record.native_part import UNKNOWN, NativePart, is_native, refusal
@@ -17,6 +16,10 @@ from taupy.record.part_check import LARGEST
 from taupy.record.part_data import PartThread, Routine
 from taupy.state import container
 from taupy.state.container import Block, Container
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import NoReturn
 
 ROWS = 2_000
 """Parts with more call paths than this are decoded faster with NumPy, with its import."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from taupy.instrument.runfolder import RunSettings
 from taupy.model.metric import Metric
 from taupy.model.profile import CallTree, Timer
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from taupy.record.part_data import PartThread
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Collection, Iterator, Mapping
-from typing import TYPE_CHECKING
 
 from taupy.analysis.own_code import Extent, is_own
 from taupy.instrument.runfolder import RunSettings
@@ -19,6 +18,7 @@ from taupy.model.profile import Profile, SourceFile
 from taupy.model.rows import TimerRow
 from taupy.model.source_text import LARGEST, decoded, read
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 

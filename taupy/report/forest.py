@@ -17,8 +17,9 @@ from taupy.escaping import visible
 from taupy.model import callpaths
 from taupy.model.collectives import THREAD_NAME
 from taupy.model.kernel_names import is_kernel, told_apart
+from taupy.model.kinds import Named
 from taupy.model.metric import ROOT_TIMER
-from taupy.model.rows import Named, ThreadRow, TimerRow
+from taupy.model.rows import ThreadRow, TimerRow
 from taupy.model.table import Amount, Table
 from taupy.pprof.fold import is_library_code
 from taupy.report import planes

@@ -17,7 +17,6 @@ import sqlite3
 import stat
 import struct
 from contextlib import contextmanager, suppress
-from typing import Literal
 
 from taupy.errors import DatabaseError
 from taupy.state import changers
@@ -27,7 +26,7 @@ from taupy.state.pauses import pauses
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from typing import Any
+    from typing import Any, Literal
 
     _Limits = tuple[tuple[int, int], ...]
 

@@ -6,7 +6,8 @@ import sys
 
 HEAVY = {
     "_hashlib", "argparse", "ast", "dataclasses", "gettext", "inspect", "numpy", "pathlib",
-    "platform", "subprocess", "sysconfig", "tempfile", "threading", "urllib.parse", "zipfile",
+    "platform", "signal", "subprocess", "sysconfig", "tempfile", "threading", "typing",
+    "urllib.parse", "zipfile",
     "taupy.analysis.places", "taupy.live",
     "taupy.model.secret_words", "taupy.profiledb.dimensions", "taupy.profiledb.metrics_merge",
     "taupy.profiledb.reader", "taupy.profiledb.steps", "taupy.record.gpus", "taupy.record.lines",

@@ -25,7 +25,8 @@ from taupy.formats.gpu_records import (
     stream_threads,
 )
 from taupy.formats.launchers import Launchers
-from taupy.model.gpu import ActivityKind, Configuration
+from taupy.model.gpu import Configuration
+from taupy.model.kinds import ActivityKind
 from taupy.model.profile import Thread, ThreadProfile, Timer
 from taupy.model.streams import Owner
 from taupy.model.timers import Timers

@@ -10,8 +10,8 @@ from typing import Any, Final, Literal
 from taupy.formats import limits
 from taupy.formats.gpu_records import api_timer
 from taupy.formats.places import shown_file
-from taupy.model.gpu import ActivityKind
 from taupy.model.kernel_names import kernel_timer
+from taupy.model.kinds import ActivityKind
 from taupy.model.profile import Timer
 from taupy.network.layers import GROUP, OF_PROFILER
 

@@ -9,8 +9,8 @@ from taupy.state.folder import open_run
 
 HEAVY = {
     "ctypes.util", "dataclasses", "difflib", "hashlib", "inspect", "json", "pathlib", "random",
-    "shutil", "sqlite3", "subprocess", "sysconfig", "tempfile", "threading", "tokenize", "typing",
-    "urllib.parse",
+    "shutil", "signal", "sqlite3", "subprocess", "sysconfig", "tempfile", "threading", "tokenize",
+    "typing", "urllib.parse",
 }  # fmt: skip
 
 LAUNCHER = """
