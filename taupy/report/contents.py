@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeVar
 
-from taupy.answers import ANSWERS, EXCEPTIONS, kernels, memory, steps
+from taupy.answers import ANSWERS, EXCEPTIONS, events, kernels, memory, steps
 from taupy.answers.answer import Nothing, module
 from taupy.answers.own_code import OwnCode, own_code
 from taupy.answers.places import without_text
@@ -19,7 +19,7 @@ from taupy.model.profile import Steps
 from taupy.model.progress import SILENT, Progress
 from taupy.model.question import VALUES, Question
 from taupy.model.rows import TrialRow
-from taupy.model.sampled import CUDA_ALLOCATED, RESIDENT
+from taupy.model.sampled import CUDA_ALLOCATED, RESIDENT, is_answered
 from taupy.model.step_times import per_step
 from taupy.network.operators import NOT_OPERATORS
 from taupy.network.phase_sums import NO_PHASE
@@ -320,6 +320,18 @@ def _is_shared_thread(view: View, at: int) -> bool:
     return view.columns[at].name == "of_thread" and len({row[at] for row in view.rows}) == 1
 
 
+def _events(db: ProfileDB, trial: TrialRow, _: Contents) -> list[Part]:
+    """The user events of each thread, without those that other tabs say more of."""
+    parts: list[Part] = []
+    for view in _views(db, trial, events.views, *events.PAGES):
+        named = [column.name for column in view.columns].index("event")
+        rows = [row for row in view.rows if not is_answered(str(row[named]))]
+        if rows:
+            title = view.title.replace("USER EVENTS Profile :", "USER EVENTS of ")
+            parts.append(Part(views=[_names_first(replace(view, title=title, rows=rows))]))
+    return parts
+
+
 def _ranks(db: ProfileDB, trial: TrialRow, contents: Contents) -> list[Part]:
     """The ranks, and which of them others waited for; sets the heat map of their steps."""
     answer = module("ranks")
@@ -406,6 +418,7 @@ def _memory(db: ProfileDB, trial: TrialRow, _: Contents) -> list[Part]:
 
 _DRAWN: Mapping[str, Callable[[ProfileDB, TrialRow, Contents], list[Part]]] = {
     "steps": _steps,
+    "events": _events,
     "ranks": _ranks,
     "memory": _memory,
     "kernels": _gpus,

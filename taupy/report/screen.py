@@ -553,6 +553,8 @@ def _merged(own: Sequence[Place], *apart: Sequence[Place]) -> list[Place]:
 
 
 def _kind(place: Place) -> str:
+    if place.asleep_ns:  # most of its time
+        return "wait"
     return {"own": "own", "waiting": "wait", "imports": "import"}[place.kind]
 
 

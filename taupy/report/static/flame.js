@@ -6,7 +6,8 @@ import { fitting, showTip } from "./tip.js";
 
 const HEIGHT = 22; // of a row, in pixels
 const TALL = 36; // of a row with two lines of text, in graphs of few rows
-const MOST_TALL = 9; // rows
+const MOST_TALL = 9; // rows, with the list below
+const MOST_ALONE = 16;
 const NARROWEST = 1;
 const MOST_ROWS = 300; // below the zoomed node; deeper ones are drawn after zooming in
 const MOST_ABOVE = 12;
@@ -117,9 +118,10 @@ export class Flame {
 
   /** Whether few rows are drawn, which leaves room for taller ones. */
   isShallow() {
+    const most = this.change ? MOST_ALONE : MOST_TALL;
     let count = 0;
     for (const [, , , depth] of boxes(this.tree, this.zoomed, this.canvas.clientWidth)) {
-      if (depth >= MOST_TALL || ++count > MOST_COUNTED) return false;
+      if (depth >= most || ++count > MOST_COUNTED) return false;
     }
     return true;
   }

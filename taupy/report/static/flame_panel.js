@@ -53,12 +53,20 @@ export class FlamePanel {
     const { group, inverted, folded, merged, find } = this.parts;
     const { settings } = this;
     const has = (value) => [...group.options].some((option) => option.value === value);
-    group.value = has(settings.group) ? settings.group : group.options[0].value;
+    group.value = has(settings.group) ? settings.group : this.usual();
     inverted.checked = settings.inverted === "1";
     folded.checked = settings.folded ? settings.folded === "1" : !this.forest.compares;
     merged.checked = settings.merged !== "0";
     find.value = settings.find ?? "";
     this.callersOf = settings.callers ?? "";
+  }
+
+  /** The main thread, unless that mostly waits for others: then thread by thread. */
+  usual() {
+    const { forest, parts: { group } } = this;
+    this.mostlyWaits ??= waitingShare(forest) >= MOSTLY;
+    const others = [...group.options].find(({ value }) => value === "thread");
+    return (this.mostlyWaits && others ? others : group.options[0]).value;
   }
 
   listen() {
@@ -81,7 +89,7 @@ export class FlamePanel {
     const rowsFolded = folded.checked ? this.folded : null;
     this.merged ??= mergedLayers(this.forest);
     this.remember({
-      group: group.value === group.options[0].value ? "" : group.value,
+      group: group.value === this.usual() ? "" : group.value,
       inverted: inverted.checked ? "1" : "",
       folded: folded.checked !== !this.forest.compares ? String(Number(folded.checked)) : "",
       merged: merged.checked ? "" : "0",
@@ -182,9 +190,18 @@ export class FlamePanel {
   }
 }
 
+const MOSTLY = 0.5;
 const MOST = 12; // routines of the list
 const LEAST = 0.001; // share of what is shown
 const AFTER = 50; // ms: the graph is drawn first
+
+/** The share of the main threads' time in outermost calls that wait. */
+function waitingShare(forest) {
+  const waits = outermostWhere(forest, ({ color }) => color === "wait");
+  const mine = (rows) => rows.filter((row) => forest.threads[forest.thread[row]].isMain)
+    .reduce((total, row) => total + forest.time[row], 0);
+  return mine(waits) / (mine(forest.roots()) || 1);
+}
 
 /** The only child of a root that adds nothing to it, or the root. */
 function only(root) {

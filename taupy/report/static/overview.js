@@ -48,8 +48,9 @@ export function overview(data, go) {
   columns.append(left, right); // in a narrow window, findings come before what is over time
   if (course.childElementCount) {
     columns.append(course);
-    // Several findings fill their column.
-    columns.classList.add(data.findings.length > 1 ? "below-places" : "below-findings");
+    // Several findings, or facts without a verdict, fill their column.
+    const shown = data.findings.length + data.silent.filter(({ fact }) => fact).length;
+    columns.classList.add(shown > 1 ? "below-places" : "below-findings");
   }
   panel.append(columns, ...health(data));
   return panel;
@@ -252,7 +253,7 @@ function findings(data) {
   const facts = data.silent.filter(({ fact }) => fact);
   if (!number && !facts.length) section.append(element("p", plain(data.nothing), { class: "note" }));
   for (const each of data.findings) section.append(finding(each));
-  for (const { kind, fact, reason } of facts) section.append(element("p", `No verdict on ${kind}: ${fact}. ${reason}.`));
+  for (const { kind, fact, reason } of facts) section.append(element("p", `No verdict on ${kind}: ${fact}. ${reason.slice(0, 1).toUpperCase()}${reason.slice(1)}.`));
   if (data.ranks.length && !data.lanes.some(({ title }) => title === "Ranks")) section.append(noted("What the ranks say", data.ranks));
   return section;
 }

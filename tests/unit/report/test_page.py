@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 
 import taupy as taupy_package
+from taupy.model.profile import Timer
 from taupy.model.question import VALUES, Question
 from taupy.pprof import cells
 from taupy.pprof.view import Column, View
@@ -26,7 +27,7 @@ from taupy.profiledb.values import values
 from taupy.profiledb.writer import add_profile
 from taupy.report import contents, page
 from taupy.report.forest import COLUMNS, DIMENSIONS, Forest, shown_name
-from tests.builders import gpu_profile, small_profile, wide_profile
+from tests.builders import call, event, gpu_profile, host, profile_of, small_profile, wide_profile
 from tests.hostile import hostile
 from tests.in_process import taupy
 from tests.unit.roofline.build import Kernel, gpu_trial
@@ -291,3 +292,15 @@ def test_lines_of_memory_reach_from_the_first_look_to_the_last():
         [(0, 10), (2, 10), (8, 20), (30, 30), (48, 30)],
         [(1, 5), (2, 5), (3, 5)],
     ]
+
+
+def test_user_events_that_other_tabs_say_more_of_are_not_listed(tmp_path):
+    names = ["Seen Sleeping", "Time per Call from 8", "Suspended in Line 3", "Batch loss"]
+    noted = [event(name, [1.0, 2.0], "ns") for name in names]
+    with ProfileDB.open(tmp_path / "taupy.db", create=True) as db:
+        main = call(Timer("main", "a.py", 1), 1, 10)
+        trial = add_profile(db, profile_of(host(main, name="MainThread", events=noted)))
+        sections = contents.of_trial(db, db.trial(trial)).sections
+    (view,) = next(section for section in sections if section.name == "events").parts[0].views
+    assert view.title == "USER EVENTS of NODE 0, CONTEXT 0, THREAD 0"
+    assert [row[0] for row in view.rows] == ["Batch loss (ns)"]
