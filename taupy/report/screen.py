@@ -16,7 +16,7 @@ from taupy.answers.places import GroupPlaces
 from taupy.dataclass import replace
 from taupy.escaping import visible
 from taupy.model.finding import Finding, Severity
-from taupy.model.rows import TimerRow
+from taupy.model.rows import ThreadRow, TimerRow
 from taupy.model.thread_groups import MAIN
 from taupy.pprof.table import Painter
 from taupy.report.lanes import RANKS, Lane, Lanes
@@ -58,6 +58,12 @@ _LEAST_OVERLAP = 0.01
 """Share of the work of GPUs that overlaps, from which on their busy time is said."""
 _BESIDE_BAR = 28
 """Columns of a bar's line besides the bar and the name: `1.33 s, waits 120 ms`."""
+_PLUMBING: Mapping[str, str] = {
+    "concurrent": "C code that concurrent.futures calls",
+    "multiprocessing": "C code that multiprocessing calls",
+}
+"""Packages that only pass on work: what is in their own routines is the work of C functions, such as
+of a compiled module, that were handed to them."""
 _WAITING = 2
 _CALLEES = 3
 
@@ -327,7 +333,10 @@ class _Screen:
         whole = sum(place.ns for place in group.places) or 1
         shown = [package for package in group.packages if package.ns >= _LEAST * whole]
         if shown:
-            names = [f"{visible(package.name)} {duration(package.ns)}" for package in shown]
+            names = [
+                f"{_PLUMBING.get(package.name, visible(package.name))} {duration(package.ns)}"
+                for package in shown
+            ]
             lines = [*_joined(names, ", ", self.width - 13)]
             yield f"by package:  {lines[0]}"
             if self.verbose:
@@ -463,6 +472,9 @@ class _Screen:
             return
         # Commands are to be copied, so they are not cut.
         commands = [f"{self._command('report')} -o report.html"]
+        if (busiest := self._busiest()) is not None:
+            of_thread = ".".join(map(str, busiest[:3]))
+            commands.insert(0, f"{self._command('pprof')} --thread {of_thread}")
         if report.ranks:
             commands.append(self._command("ranks"))
         elif report.gpu_ns:
@@ -475,6 +487,20 @@ class _Screen:
             if len(words) + 2 + len(command) <= self.width:
                 words += f", {command}"
         yield visible(words)
+
+    def _busiest(self) -> ThreadRow | None:
+        """The thread or worker that does most for a main thread that mostly waits."""
+        waits = sum(
+            place.share
+            for group in self.report.places
+            if group.group == MAIN
+            for place in group.places
+            if place.kind == "waiting"
+        )
+        lanes = [lane for of in self.report.lanes for lane in of.lanes if lane.thread is not None]
+        if waits < _MOSTLY or not lanes or self.report.ranks:
+            return None
+        return max(lanes, key=lambda lane: lane.work_ns[1]).thread
 
     def _command(self, name: str) -> str:
         return f"taupy {name} {shlex.quote(self.report.selector)}{self.report.database}"

@@ -331,8 +331,9 @@ def test_workers_that_run_no_code_of_the_program_are_shown_if_it_waits_for_them(
     shown = screen.text(measured)
     assert "waiting 95.0 ms 95 %" in shown
     assert [len(of.lanes) for of in measured.lanes] == [2]
-    assert "process 1" in shown and "by package:  concurrent 180 ms" in shown
+    assert "process 1" in shown and "concurrent.futures calls 180 ms" in shown
     assert "added up" not in shown
+    assert "\nnext: taupy pprof 1 --thread 1.0.0" in shown
 
 
 def test_a_finding_names_an_inner_function_as_everything_else_does(tmp_path):
