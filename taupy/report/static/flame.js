@@ -14,6 +14,7 @@ const MOST_ABOVE = 12;
 const LEAST_TEXT = 34; // narrower boxes show no name
 const DRAWING = 4; // ms per frame; the browser also needs time to show it
 const AT_ONCE = 32; // boxes between readings of the clock
+const MOST_PATHS = 50000;
 const MOST_COUNTED = 2000; // boxes that are counted for that
 const LOWEST = 30 * HEIGHT;
 
@@ -118,6 +119,7 @@ export class Flame {
 
   /** Whether few rows are drawn, which leaves room for taller ones. */
   isShallow() {
+    if (this.tree.forest.rows > MOST_PATHS) return false; // counting would hold up the first picture
     const most = this.change ? MOST_ALONE : MOST_TALL;
     let count = 0;
     for (const [, , , depth] of boxes(this.tree, this.zoomed, this.canvas.clientWidth)) {
