@@ -49,6 +49,8 @@ DOES: Mapping[str, str] = {
     "lock": "waits for a lock",
     "wait": "waits",
     "disk": "waits for a disk",
+    "runnable": "waits for a processor",
+    "active": "runs or waits for a processor",
 }
 """What a thread does in a state."""
 

@@ -273,13 +273,13 @@ class Watch:
             thread = seen.thread
             try:
                 frames = thread.look()
-                state = thread.does()
+                now = time.monotonic_ns()
+                state = thread.does(now - seen.looked_ns)
             except PermissionError:
                 raise
             except OSError:
                 continue  # it has ended
             self.threads[key] = seen
-            now = time.monotonic_ns()
             if frames is None:
                 self.looks.torn += 1
                 continue
@@ -296,6 +296,7 @@ class _Seen:
 
     def __init__(self, thread: ForeignThread, now: int) -> None:
         self.thread, self.name, self.looked_ns = thread, thread.name(), now
+        thread.begin()
 
 
 def descendants(pid: int) -> Iterator[int]:

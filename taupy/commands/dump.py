@@ -20,7 +20,8 @@ from taupy.watch.foreign import Interpreter, Unreadable
 
 _SAID = {
     "cpu": "computes", "gil": "waits for the GIL", "lock": "waits for a lock", "wait": "waits",
-    "disk": "waits for a disk",
+    "disk": "waits for a disk", "runnable": "waits for a processor",
+    "active": "runs or waits for a processor",
 }  # fmt: skip
 _TRIES = 20
 
@@ -48,7 +49,7 @@ def _stacks(pid: int) -> str:
     lines = [f"process {pid}"]
     for thread in interpreter.threads():
         with suppress(ProcessLookupError):
-            does = _SAID[STATES[thread.does()]]
+            does = _SAID[STATES[thread.does(0)]]
             lines.append(f"  thread {thread.native_id} {thread.name()}: {does}")
             frames = next(filter(None, (thread.look() for _ in range(_TRIES))), None)
             if frames is None:

@@ -32,6 +32,9 @@ from taupy.state.lines import STATES
 from taupy.units import count, duration
 from taupy.watch.foreign import Frame
 
+_ON_CPU = ("cpu", "active")
+"""States that count as computing; of the second it is not known whether it is."""
+
 _LOOKED_BACK_NS = 10_000_000_000
 _THREADS_AT_MOST = 16
 _LOOKS_AT_MOST = 100_000
@@ -138,7 +141,7 @@ def _threads(recent: _Recent) -> Iterator[tuple[Cell, ...]]:
     rows = []
     for looks in of_threads.values():
         last, whole = looks[-1], sum(look.took_ns for look in looks) or 1
-        busy = sum(look.took_ns for look in looks if STATES[look.state] == "cpu")
+        busy = sum(look.took_ns for look in looks if STATES[look.state] in _ON_CPU)
         rows.append((100 * busy / whole, last))
     begun = set[int]()
     for share, last in sorted(rows, key=lambda row: (-row[0], row[1].pid, row[1].native_id)):
@@ -158,7 +161,7 @@ def _hottest(recent: _Recent) -> list[tuple[Cell, ...]]:
     sums: dict[tuple[str, str, int], list[int]] = defaultdict(lambda: [0, 0])
     for look in recent.kept:
         inner = look.frames[0]
-        is_waiting = STATES[look.state] != "cpu"
+        is_waiting = STATES[look.state] not in _ON_CPU
         sums[inner.name, inner.file, inner.first_line][is_waiting] += look.took_ns
     ordered = sorted(sums.items(), key=lambda item: [-time for time in item[1]])
     return [

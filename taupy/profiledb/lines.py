@@ -12,12 +12,17 @@ from taupy.profiledb.database import ProfileDB
 _OWN = (
     *("line", "end_line", "start_column", "end_column", "state"),
     *("looks", "time_ns", "seen_ns", "squares", "text_hash", "context_hash"),
-    *("count", "inclusive_ns"),
+    *("count", "inclusive_ns", "on_cpu"),
 )
+_STATE = _OWN.index("state")
+_ON_CPU = {"cpu": 1, "runnable": 0, "active": None}
+_READY = {on_cpu: state for state, on_cpu in _ON_CPU.items()}
+"""States that the column `state` has as cpu, by the column `on_cpu`."""
 _READ = f"""
     SELECT thread_id, timer_id, callee_id, {", ".join(_OWN)}
       FROM line WHERE trial_id = ?
-     ORDER BY thread_id, time_ns DESC, timer_id, line, start_column, end_column, state, callee_id
+     ORDER BY thread_id, time_ns DESC, timer_id, line, start_column, end_column, state, on_cpu,
+           callee_id
 """
 
 _EXACT = """
@@ -55,9 +60,11 @@ def add_lines(
             (
                 timers[line.timer],
                 None if line.callee is None else timers[line.callee],
-                *(line.line, line.end_line, line.column, line.end_column, line.state),
+                *(line.line, line.end_line, line.column, line.end_column),
+                "cpu" if line.state in _ON_CPU else line.state,
                 *(line.looks, line.time_ns, line.seen_ns, line.squares),
                 *(line.text_hash, line.context_hash, line.count, line.inclusive_ns),
+                _ON_CPU.get(line.state),
             )
             for line in lines
         ),
@@ -83,5 +90,7 @@ def exact_lines(db: ProfileDB, trial: int) -> set[tuple[str, int]]:
 def read_lines(db: ProfileDB, trial: int) -> Iterator[tuple[int, LineTime]]:
     """(thread id, line) of all lines of a trial, those of a thread by time; `timer` and `callee`
     are ids."""
-    for thread, timer, callee, *own in db.stream(_READ, (trial,)):
+    for thread, timer, callee, *own, on_cpu in db.stream(_READ, (trial,)):
+        if own[_STATE] == "cpu":
+            own[_STATE] = _READY[on_cpu]
         yield thread, LineTime(timer, callee, *own)

@@ -22,6 +22,7 @@ from taupy.profiledb.schema import (
     LINES,
     MODULES,
     OPERATOR_INPUTS,
+    PROCESSORS,
     SAMPLES,
     SOURCES,
     STEPS,
@@ -116,6 +117,12 @@ def add_thread_rows(database: Any) -> None:
         database.execute(statement)
 
 
+def add_processors(database: Any) -> None:
+    """Version 14: whether lines ran, or waited for a processor."""
+    for statement in PROCESSORS:
+        database.execute(statement)
+
+
 PLAIN: tuple[Upgrade, ...] = (
     make_tables,
     add_samples,
@@ -130,6 +137,7 @@ PLAIN: tuple[Upgrade, ...] = (
     add_sources,
     add_exact_lines,
     add_thread_rows,
+    add_processors,
 )
 """Upgrades that only execute statements, since their tables have no row ids, which sqlite-utils'
 `create` does not know; they also make a new file, for which it is not imported."""

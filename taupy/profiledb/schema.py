@@ -489,6 +489,10 @@ EXACT_LINES = (
 """Additions of version 12. NULL: the row is an estimate. Of the rows of an exact line, one has its
 count and inclusive time, the others 0."""
 
+PROCESSORS = ("ALTER TABLE line ADD COLUMN on_cpu INTEGER CHECK (on_cpu IN (0, 1))",)
+"""Additions of version 14. Of the state cpu: 1 on a processor, 0 waiting for one; NULL: it is not
+known which."""
+
 THREAD_ROWS = (
     "ALTER TABLE thread ADD COLUMN count INTEGER NOT NULL DEFAULT 1",
     "ALTER TABLE thread ADD COLUMN least_ns INTEGER",

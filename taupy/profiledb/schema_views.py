@@ -9,6 +9,10 @@ _NAMES = """
            trial.id AS trial_id, application.name AS application,
            experiment.name AS experiment, trial.name AS trial"""
 
+# Whether a thread that could compute did so is not known of all trials.
+_STATE = """CASE WHEN line.state <> 'cpu' OR line.on_cpu = 1 THEN line.state
+                WHEN line.on_cpu = 0 THEN 'runnable' ELSE 'active' END"""
+
 _GROUPS = """(SELECT group_concat(timer_group.name, '|') FROM timer_group
                 WHERE timer_group.timer_id = timer.id) AS "groups" """
 
@@ -232,8 +236,8 @@ VIEWS = {
     "lines": f"""
     SELECT {_NAMES},
            thread.node, thread.thread, timer.file, line.line, timer.short_name AS routine,
-           callee.short_name AS callee, line.state, line.looks, line.time_ns / 1e6 AS about_ms,
-           line.count, line.inclusive_ns / 1e6 AS inclusive_ms
+           callee.short_name AS callee, {_STATE} AS state, line.looks,
+           line.time_ns / 1e6 AS about_ms, line.count, line.inclusive_ns / 1e6 AS inclusive_ms
       FROM line
       CROSS JOIN thread ON thread.id = line.thread_id
       CROSS JOIN timer ON timer.id = line.timer_id

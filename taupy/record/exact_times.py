@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from taupy.model.profile import LineTime
 from taupy.record.part_data import ExactLine
-from taupy.state.lines import CPU, STATES
+from taupy.state.lines import ACTIVE, STATES
 
 Line: TypeAlias = tuple[int, int]
 """A routine of the program, and the number of a line of it."""
@@ -63,6 +63,6 @@ def counted(lines: Iterable[LineTime], times: ExactTimes) -> Iterator[LineTime]:
             yield line
     for (routine, number), exact in open_lines.items():
         yield LineTime(
-            routine, None, number, number, -1, -1, STATES[CPU], 0, exact.own_ns, 0, 0.0,
+            routine, None, number, number, -1, -1, STATES[ACTIVE], 0, exact.own_ns, 0, 0.0,
             count=exact.count, inclusive_ns=exact.inclusive_ns,
         )  # fmt: skip

@@ -19,10 +19,14 @@ FILES = (LINES, CODES)
 SUFFIXES = (".lines", ".codes")
 """Of the files of a process that looks at itself."""
 
-STATES = ("cpu", "gil", "lock", "wait", "disk")
-"""What a thread does: it computes (or could), waits for the GIL, for a lock, for something else
-that it has asked the kernel for, or for a disk."""
-CPU, GIL, LOCK, WAIT, DISK = range(len(STATES))
+STATES = ("cpu", "gil", "lock", "wait", "disk", "runnable", "active")
+"""What a thread does: it is on a processor, waits for the GIL, for a lock, for something else that
+it has asked the kernel for, for a disk, or for a processor; or it is on one or waits for one, and
+it is not known which."""
+CPU, GIL, LOCK, WAIT, DISK, RUNNABLE, ACTIVE = range(len(STATES))
+
+READY = ("cpu", "runnable", "active")
+"""States in which nothing but other programs keeps it from computing."""
 
 NO_CODE = -1
 """In place of the own code: no frame is the program's."""

@@ -21,6 +21,7 @@ from taupy.errors import TaupyError
 from taupy.model.processes import contents, process_start
 from taupy.watch.debug_offsets import COMPILED, READABLE, offsets
 from taupy.watch.lines import activity
+from taupy.watch.processor import Processor, times
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -192,6 +193,7 @@ class ForeignThread:
     def __init__(self, of: Interpreter, remote: Any, native_id: int, state: int) -> None:
         self.of, self.remote, self.native_id, self.state = of, remote, native_id, state
         self.torn = 0
+        self.processor = Processor(None)
 
     def name(self) -> str:
         """What the system calls it; the main thread as Python does."""
@@ -203,9 +205,17 @@ class ForeignThread:
         except OSError:
             return ""
 
-    def does(self) -> int:
-        """One of `state.lines.STATES`."""
-        return activity(self.of.pid, self.native_id, self.of.gil)
+    def begin(self) -> None:
+        """Looks stand for the time from now on."""
+        self.processor = Processor(times(self.of.pid, self.native_id))
+
+    def does(self, took: int) -> int:
+        """One of `state.lines.STATES`.
+
+        Args:
+            took: the time since the previous look [ns]; 0: there was none.
+        """
+        return activity(self.of.pid, self.native_id, self.of.gil, self.processor, took)
 
     def look(self) -> list[Frame] | None:
         """Its frames, innermost first; None if they did not fit together.

@@ -12,9 +12,22 @@ import time
 from taupy.model.processes import contents
 from taupy.state import lines
 from taupy.state.folder import Folder
-from taupy.state.lines import CPU, DISK, GIL, LOCK, NO_CODE, WAIT, Code, Head, Row
+from taupy.state.lines import (
+    ACTIVE,
+    CPU,
+    DISK,
+    GIL,
+    LOCK,
+    NO_CODE,
+    RUNNABLE,
+    WAIT,
+    Code,
+    Head,
+    Row,
+)
 from taupy.state.values import Damaged, loads
 from taupy.watch.own_files import IMPORTING, OwnFiles
+from taupy.watch.processor import Processor, times
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -76,13 +89,14 @@ class _Process:
 class _Thread:
     """A thread at the last look."""
 
-    __slots__ = ("index", "looked_ns", "moved", "process", "remote", "state", "tid")
+    __slots__ = ("index", "looked_ns", "moved", "process", "processor", "remote", "state", "tid")
 
     def __init__(self, process: _Process, tid: int, index: int, state: int, now: int) -> None:
         from taupy._native import remote
 
         part = process.part
         self.remote = remote.Thread(part.pid, part.layout, state, tid)
+        self.processor = Processor(times(part.pid, tid))
         self.process = process
         self.tid = tid
         self.index = index
@@ -178,8 +192,8 @@ class Lines:
             now += FIRST_NS
         try:
             return _Thread(process, tid, index, state, now)
-        except (ImportError, ValueError):
-            return None  # there is no compiled core, or the part says nonsense
+        except (ImportError, ValueError, ProcessLookupError):
+            return None  # there is no compiled core, the part says nonsense, or it has ended
 
     def look(self) -> None:
         """One tick: look at some threads, those first at which nobody has looked for longest."""
@@ -238,8 +252,10 @@ class Lines:
             self.head.moved += thread.remote.moved - thread.moved
             thread.moved = thread.remote.moved
             inner, own = places
-            does = activity(process.part.pid, thread.tid, process.gil)
+            does = activity(process.part.pid, thread.tid, process.gil, thread.processor, took)
             self.note(thread, does, inner, own, took)
+        else:  # what it does now is no line's: only what it does from now on counts
+            thread.processor = Processor(times(process.part.pid, thread.tid))
 
     def places(
         self, thread: _Thread, frames: "tuple[tuple[int, int], ...]", now: int
@@ -362,11 +378,13 @@ class Lines:
         posix.pwrite(self.files[lines.LINES], self.head.packed(), 0)
 
 
-def activity(pid: int, tid: int, gil: range) -> int:
+def activity(pid: int, tid: int, gil: range, processor: Processor, took: int) -> int:
     """What a thread does: one of `lines.STATES`.
 
     Args:
         gil: where the interpreter's lock lies.
+        processor: of the thread.
+        took: the time since the previous look [ns].
 
     Raises:
         OSError: there is no such thread any more.
@@ -375,11 +393,13 @@ def activity(pid: int, tid: int, gil: range) -> int:
     try:
         call, *words = contents(place + "syscall").split()
     except (OSError, ValueError):
-        return CPU  # there is no such file here (gVisor)
-    if call == b"running":
-        return CPU
+        return ACTIVE  # there is no such file here (gVisor)
     if call == _FUTEX and words:
         return GIL if int(words[0], 16) in gil else LOCK
-    stat = contents(place + "stat")
-    state = stat[stat.rindex(b")") + 2 :][:1]
-    return DISK if state == b"D" else CPU if state == b"R" else WAIT
+    if call != b"running":
+        stat = contents(place + "stat")
+        state = stat[stat.rindex(b")") + 2 :][:1]
+        if state != b"R":
+            return DISK if state == b"D" else WAIT
+    runs = processor.runs(times(pid, tid), took)
+    return ACTIVE if runs is None else CPU if runs else RUNNABLE

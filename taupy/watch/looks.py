@@ -13,6 +13,7 @@ from taupy.state import looks
 from taupy.state.folder import Folder
 from taupy.state.looks import ALLOCATED, RESERVED, RESIDENT, Held, InPath, Memory, Peak
 from taupy.watch.part_threads import PartThreads
+from taupy.watch.processor import Processor
 
 _ROUND_NS = 500_000  # CPU time for looks in a round of 100 ms
 _PROCESSES_A_ROUND = 64
@@ -22,18 +23,13 @@ _PAGE_KIB = posix.sysconf("SC_PAGESIZE") // 1024
 
 
 class _Thread:
-    """A thread at the last look.
+    """A thread at the last look."""
 
-    Attributes:
-        owed: the part of a look at a runnable thread that is due to waiting for a processor.
-    """
+    __slots__ = ("looked_ns", "processor")
 
-    __slots__ = ("cpu_ns", "delay_ns", "looked_ns", "owed")
-
-    def __init__(self, looked_ns: int) -> None:
+    def __init__(self, looked_ns: int, processor: Processor) -> None:
         self.looked_ns = looked_ns
-        self.cpu_ns = self.delay_ns = 0
-        self.owed = 0.5
+        self.processor = processor
 
 
 class Looks:
@@ -123,11 +119,12 @@ class Looks:
         cpu_ns, delay_ns, _ = map(int, contents(place + "schedstat").split())
         now = time.monotonic_ns()
         if (earlier := self.threads.get(thread)) is None:
-            earlier = self.threads[thread] = _Thread(now)
-        else:
-            does = _does(state, earlier, cpu_ns, delay_ns)
-            self.note(part, address, owner, does, now - earlier.looked_ns)
-        earlier.looked_ns, earlier.cpu_ns, earlier.delay_ns = now, cpu_ns, delay_ns
+            self.threads[thread] = _Thread(now, Processor((cpu_ns, delay_ns)))
+            return
+        took = now - earlier.looked_ns
+        does = _does(state, earlier.processor, (cpu_ns, delay_ns), took)
+        self.note(part, address, owner, does, took)
+        earlier.looked_ns = now
 
     def note(self, part: PartThreads, address: int, owner: int, does: int, time_ns: int) -> None:
         if (place := self.place(part, address, owner)) is not None:
@@ -168,17 +165,11 @@ class Looks:
                 self.write(of_all, whole)
 
 
-def _does(state: bytes, earlier: _Thread, cpu_ns: int, delay_ns: int) -> int:
-    """One of `looks.STATES`. Of the looks at a runnable thread, as large a share counts as waiting
-    for a processor as the thread waited for one since the previous look."""
+def _does(state: bytes, processor: Processor, now: tuple[int, int], took: int) -> int:
+    """One of `looks.STATES`."""
     if state != b"R":
         return _DISK if state == b"D" else _SLEEPING
-    ran, waited = cpu_ns - earlier.cpu_ns, delay_ns - earlier.delay_ns
-    earlier.owed += waited / (ran + waited) if ran + waited > 0 else 0.0
-    if earlier.owed < 1:
-        return _CPU
-    earlier.owed -= 1
-    return _RUNNABLE
+    return _CPU if processor.runs(now, took) else _RUNNABLE
 
 
 class Series:

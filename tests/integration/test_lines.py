@@ -162,6 +162,57 @@ def test_states_tell_computing_from_waiting(runs, option):
     assert mostly == {"get": "lock", "hold": "wait"}
 
 
+BESIDE_OTHERS = """
+import os, subprocess, sys, time
+
+os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+busy = [subprocess.Popen(["sh", "-c", "while :; do :; done"]) for _ in range(2)]
+
+def sleeps():
+    time.sleep(0.004)
+
+def computes():
+    sum(range(20000))
+
+try:
+    mine = f"/proc/self/task/{os.getpid()}/schedstat"
+    began, before = time.perf_counter_ns(), open(mine).read().split()
+    while time.perf_counter_ns() < began + 6_000_000_000:
+        sleeps()
+        computes()
+    time.sleep(0.01)
+    after = open(mine).read().split()
+    print(time.perf_counter_ns() - began, *(int(b) - int(a) for a, b in zip(before, after)))
+finally:
+    for other in busy:
+        other.kill()
+        other.wait()
+"""
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/schedstat"), reason="the kernel does not count")
+def test_on_cpu_agrees_with_the_cpu_time_beside_busy_programs(runs):
+    done = runs.run(BESIDE_OTHERS)
+    whole, ran, waited, _ = map(int, done.stdout.split())
+    states = {
+        state: (looks, seen, squares)
+        for state, looks, seen, squares in rows(
+            runs,
+            "SELECT CASE WHEN state <> 'cpu' THEN 'asleep' ELSE on_cpu END, sum(looks),"
+            " sum(seen_ns), sum(squares) FROM line JOIN timer ON timer.id = timer_id"
+            " WHERE short_name IN ('sleeps', 'computes', '<module>') GROUP BY 1",
+        )
+    }
+    assert None not in states
+    seen, squares = (sum(sums[at] for sums in states.values()) for at in (1, 2))
+    known = {1: ran / whole, 0: waited / whole, "asleep": 1 - (ran + waited) / whole}
+    for state, exact in known.items():
+        share = states[state][1] / seen
+        error = math.sqrt(exact * (1 - exact) * squares) / seen
+        assert abs(share - exact) <= 4 * error + 0.01, (state, share, exact, error, states)
+    assert waited > ran
+
+
 @WHO
 def test_a_program_that_ends_at_once_has_no_lines_and_says_nothing_of_it(runs, option):
     done = runs.run("def f():\n    return sum(range(1000))\nf()\n", option)

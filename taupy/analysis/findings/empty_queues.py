@@ -16,6 +16,7 @@ from taupy.analysis.findings.trial import Trial
 from taupy.dataclass import NamedTuple
 from taupy.model.finding import Finding
 from taupy.model.rows import ThreadRow, TimerRow
+from taupy.state.lines import READY
 
 KIND = polling.KIND
 NEEDS = ("host",)
@@ -26,7 +27,7 @@ LEAST = 0.1
 _TAKING = frozenset({"popleft", "pop", "get_nowait"})
 _GIVING = frozenset({"append", "appendleft", "extend", "put", "put_nowait", "insert"})
 _EMPTY = frozenset({"IndexError", "Empty"})
-_SPINNING = ("cpu", "gil")
+_SPINNING = (*READY, "gil")
 
 
 class _Look(NamedTuple):

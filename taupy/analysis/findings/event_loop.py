@@ -39,6 +39,7 @@ from taupy.analysis.known_routines import is_select, is_wait
 from taupy.dataclass import NamedTuple
 from taupy.model.finding import Finding
 from taupy.model.rows import ThreadRow, TimerRow
+from taupy.state.lines import READY
 from taupy.units import count, duration, percent
 
 KIND = "event loop"
@@ -291,7 +292,7 @@ def _own_lines(trial: Trial, thread: ThreadRow) -> Iterator[_Step]:
         parsed = tree(trial, hot.timer)
         if hot.thread != thread or parsed is None or not _is_coroutine(trial, hot.timer):
             continue
-        ns = hot.by_state.get("cpu", 0)
+        ns = hot.ready_ns
         node = next((part.node for part in parts(hot, parsed)), None)
         if node is None or any(isinstance(part, ast.Await) for part in ast.walk(node)):
             continue
@@ -329,7 +330,7 @@ def _computed(trial: Trial, thread: ThreadRow) -> dict[TimerRow, tuple[int, int]
         if row.thread == thread:
             cpu, whole = sums.get(row.timer, (0, 0))
             ns = row.line.time_ns
-            sums[row.timer] = cpu + (ns if row.line.state == "cpu" else 0), whole + ns
+            sums[row.timer] = cpu + (ns if row.line.state in READY else 0), whole + ns
     return sums
 
 

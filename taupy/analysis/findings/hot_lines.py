@@ -18,6 +18,7 @@ from taupy.analysis.findings.trial import Trial
 from taupy.analysis.line_times import LineRow, estimates
 from taupy.dataclass import NamedTuple
 from taupy.model.rows import ThreadRow, TimerRow
+from taupy.state.lines import READY
 from taupy.units import duration, percent
 
 Loop = ast.For | ast.AsyncFor | ast.While
@@ -40,6 +41,11 @@ class Hot(NamedTuple):
     sure_ns: float
     by_state: Mapping[str, int]
     rows: tuple[LineRow, ...]
+
+    @property
+    def ready_ns(self) -> int:
+        """In which it computed, or could."""
+        return sum(self.by_state.get(state, 0) for state in READY)
 
     @property
     def place(self) -> str:

@@ -190,7 +190,7 @@ def _bytes(trial: Trial, hot: Hot, tree: Tree) -> Iterator[Finding]:
             and 0 < first.value <= FEW_BYTES
             and (repeats := tree.repeats(part)) is not None
             and not _reads_records(repeats)
-            and (ns := hot.by_state.get("cpu", 0)) * hot.sure_ns >= LEAST * trial.worked_ns * hot.ns
+            and (ns := hot.ready_ns) * hot.sure_ns >= LEAST * trial.worked_ns * hot.ns
         ):
             often = _calls_of(trial, hot, called(part))
             times = f", {count(often.calls)} times" if often.calls else ""

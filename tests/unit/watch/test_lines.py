@@ -9,7 +9,7 @@ import pytest
 
 from taupy.state import lines
 from taupy.state.folder import open_run
-from taupy.state.lines import NO_CODE, Code, Head, Row
+from taupy.state.lines import NO_CODE, STATES, Code, Head, Row
 from taupy.state.values import Damaged
 from taupy.watch.lines import FIRST_NS, Lines
 from taupy.watch.own_files import OwnFiles
@@ -62,7 +62,8 @@ def test_what_was_cut_off_is_left_out(folder, tmp_path):
 @pytest.mark.parametrize(
     "bad",
     [
-        {"state": 5}, {"inner": (1, 0)}, {"inner": (-1, 0)}, {"own": (1, 0)}, {"own": (-2, 0)},
+        {"state": len(STATES)}, {"inner": (1, 0)}, {"inner": (-1, 0)}, {"own": (1, 0)},
+        {"own": (-2, 0)},
     ],
 )  # fmt: skip
 def test_rows_that_refer_to_nothing_are_refused(folder, tmp_path, bad):

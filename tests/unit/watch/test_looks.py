@@ -12,8 +12,9 @@ from taupy.state.folder import open_run
 from taupy.state.limits import PART_VERSION
 from taupy.state.looks import ALLOCATED, RESERVED, Held, InPath, Peak
 from taupy.state.values import Damaged
-from taupy.watch.looks import Looks, Series, _does, _Thread
+from taupy.watch.looks import Looks, Series, _does
 from taupy.watch.part_threads import HASHED, PartThreads, identity, path_hash
+from taupy.watch.processor import Processor
 
 MINE = (7, looks.RESIDENT, 0)
 
@@ -98,13 +99,12 @@ def test_a_long_series_loses_moments_and_never_the_largest(folder, tmp_path, mon
 
 
 def test_of_looks_at_a_runnable_thread_some_find_it_waiting_for_a_processor():
-    known, found = _Thread(0), []
+    processor, found = Processor((0, 0)), []
     for look in range(1, 101):  # three quarters of its time on a processor
-        found.append(_does(b"R", known, 3 * look, look))
-        known.cpu_ns, known.delay_ns = 3 * look, look
+        found.append(_does(b"R", processor, (3 * look, look), 4))
     assert found.count(0) == 75 and found.count(1) == 25
-    assert _does(b"D", known, 300, 100) == 3
-    assert _does(b"S", known, 300, 100) == 2
+    assert _does(b"D", processor, (300, 100), 4) == 3
+    assert _does(b"S", processor, (300, 100), 4) == 2
 
 
 def test_a_part_is_read_block_by_block_as_it_grows(folder, tmp_path):
