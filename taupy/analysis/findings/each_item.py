@@ -117,7 +117,7 @@ def _query(trial: Trial, hot: Hot, tree: Tree, statement: ast.stmt) -> Finding |
     return one_by_one(
         trial, "a query per row", hot.timer,
         f"{hot.place} asks the database again for each row of another query (N+1 queries)"
-        f"{often}: {share(trial, hot.ns)}", hot.ns,
+        f"{often}: {share(trial, hot.ns)}", hot_lines.bound(trial, hot),
         "ask once for all rows: a JOIN, or one query into a dict",
         "few rows are looked for",
     )  # fmt: skip
@@ -186,7 +186,7 @@ def _stored_alone(trial: Trial, hot: Hot, tree: Tree, statement: ast.stmt) -> Fi
     return one_by_one(
         trial, "stored one by one", hot.timer,
         f"{hot.place} waits for the disk with each row, a transaction of its own (autocommit): "
-        f"{share(trial, hot.ns)}", hot.ns,
+        f"{share(trial, hot.ns)}", hot_lines.bound(trial, hot),
         "commit many rows at a time: one transaction around the loop",
         "each record has to be safe before the next one is made",
     )  # fmt: skip
@@ -229,7 +229,7 @@ def _stored(trial: Trial, hot: Hot, tree: Tree, statement: ast.stmt) -> Finding 
     return one_by_one(
         trial, "stored one by one", hot.timer,
         f"{hot.place} waits for the disk after each record, by {short(call.func)}() in each "
-        f"iteration: {share(trial, hot.ns)}", hot.ns,
+        f"iteration: {share(trial, hot.ns)}", hot_lines.bound(trial, hot),
         "commit many rows at a time: one transaction around the loop" if called(call) == "commit"
         else "write many records, and then call it once",
         "each record has to be safe before the next one is made",
@@ -254,7 +254,8 @@ def _written(trial: Trial, hot: Hot, tree: Tree, statement: ast.stmt) -> Finding
             return one_by_one(
                 trial, "written one by one", hot.timer,
                 f"{hot.place} hands each piece to the kernel by itself, without a buffer "
-                f"(`{short(part)}`, a system call each): {share(trial, hot.ns)}", hot.ns,
+                f"(`{short(part)}`, a system call each): {share(trial, hot.ns)}",
+                hot_lines.bound(trial, hot),
                 "let the file's buffer collect them: open(...).write() without flush",
                 "another program waits for each piece",
             )  # fmt: skip
@@ -275,7 +276,8 @@ def _raised(trial: Trial, hot: Hot, tree: Tree, statement: ast.stmt) -> Finding 
     return one_by_one(
         trial, "an exception per item", hot.timer,
         f"{hot.place} raises {short(built)}, which is caught, again and again (exceptions as "
-        f"control flow): {share(trial, hot.ns)} in {count(entries)} calls", hot.ns,
+        f"control flow): {share(trial, hot.ns)} in {count(entries)} calls",
+        hot_lines.bound(trial, hot),
         "return a value that says so, such as None, or ask first",
         "it is raised seldom",
     )  # fmt: skip

@@ -26,6 +26,7 @@ from taupy.analysis.findings.calls import Sum, place
 from taupy.analysis.findings.hot_lines import (
     Hot,
     Tree,
+    bound,
     changed,
     hot_lines,
     hottest,
@@ -134,9 +135,9 @@ def _blocked(trial: Trial, tasks: dict[ThreadRow, int]) -> Iterator[Finding]:
             f"{KIND}: blocked",
             hot.timer,
             f"the event loop stands still while {hot.place} waits{_in_what(trial, hot)}"
-            f"{_from(trial, coroutine, hot.timer)}: {share(trial, ns)}, in which none of "
+            f"{_from(trial, coroutine, hot.timer)}: {share(trial, hot.ns)}, in which none of "
             f"{count(tasks[hot.thread])} tasks goes on",
-            ns,
+            bound(trial, hot),
             f"run what blocks in a thread: {library(trial.source(coroutine)).in_thread}, or use "
             "an asynchronous library for it",
             "the tasks need each other's results in this order",
@@ -196,7 +197,8 @@ class _Step(NamedTuple):
     Attributes:
         timer: the routine that does it; the coroutine itself, if it is one of its lines.
         line: of the coroutine, where it does.
-        ns: its time in all.
+        ns: the time in which it computes, or could.
+        most_ns: its time in all, at most.
         calls: how often, at most.
     """
 
@@ -204,6 +206,7 @@ class _Step(NamedTuple):
     coroutine: TimerRow
     line: int
     ns: float
+    most_ns: float
     calls: int
 
 
@@ -238,7 +241,7 @@ def _computing(trial: Trial, tasks: dict[ThreadRow, int]) -> Iterator[Finding]:
                 f"{duration(each_ns)} of CPU time each, {count(step.calls)} times, "
                 f"{percent(100 * step.ns / trial.wall_ns)} % of the run, in which none of "
                 f"{count(started)} tasks goes on",
-                step.ns,
+                step.most_ns,
                 f"run what computes in a thread: {offers.in_thread}; it works without the GIL"
                 if frees
                 else f"run what computes in another process: {offers.in_process}",
@@ -276,9 +279,11 @@ def _routines(trial: Trial, thread: ThreadRow) -> Iterator[_Step]:
         seen = [computed[called] for called in inside if called in computed]
         whole = sum(whole_ns for _, whole_ns in seen)
         share_of_cpu = sum(cpu_ns for cpu_ns, _ in seen) / whole if whole else 0.0
-        ns = sum(calls.inclusive[row] for row in rows) * share_of_cpu
+        whole_ns = sum(calls.inclusive[row] for row in rows)
         number = sum(int(calls.calls[row]) for row in rows)
-        yield _Step(timer, caller, sites[0].lineno, ns, max(number, 1))
+        yield _Step(
+            timer, caller, sites[0].lineno, whole_ns * share_of_cpu, whole_ns, max(number, 1)
+        )
 
 
 def _own_lines(trial: Trial, thread: ThreadRow) -> Iterator[_Step]:
@@ -298,9 +303,9 @@ def _own_lines(trial: Trial, thread: ThreadRow) -> Iterator[_Step]:
             continue
         entries = int(calls.entries(hot.timer))
         if _gives_way(parsed, node):
-            yield _Step(hot.timer, hot.timer, hot.line, ns, max(turns, 1))
+            yield _Step(hot.timer, hot.timer, hot.line, ns, bound(trial, hot), max(turns, 1))
         elif entries >= LEAST_TASKS:
-            yield _Step(hot.timer, hot.timer, hot.line, ns, entries)
+            yield _Step(hot.timer, hot.timer, hot.line, ns, bound(trial, hot), entries)
 
 
 def _is_plain(trial: Trial, timer: TimerRow) -> bool:

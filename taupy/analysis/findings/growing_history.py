@@ -174,7 +174,7 @@ def _copied(trial: Trial) -> Iterator[tuple[TimerRow, Finding]]:
                 f"{hot.place} copies all of {kept} each time that it adds to it, and each copy is "
                 "longer than the one before (quadratic): "
                 f"{hot_lines.share(trial, sums[statement])}",
-                sums[statement],
+                hot_lines.bound(trial, hot, sums[statement]),
                 "collect the pieces in a list, and join them once"
                 if text or _is_joined(statement)
                 else f"add to it in place: {kept}.append(...), or {kept}.extend(...)",
@@ -189,7 +189,7 @@ def _of_sum(trial: Trial, hot: hot_lines.Hot, added: hot_lines.Part) -> Finding:
         hot.timer,
         f"{hot.place} adds up lists (`{hot_lines.short(added.node)}`), which copies all that was "
         f"added before with each of them (quadratic): {hot_lines.share(trial, added.ns)}",
-        added.ns,
+        hot_lines.bound(trial, hot, added.ns),
         "chain them: list(itertools.chain.from_iterable(lists)), or extend one list",
         "there are few lists",
         "high",

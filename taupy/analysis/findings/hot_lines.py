@@ -75,6 +75,38 @@ def share(trial: Trial, ns: float) -> str:
     return f"~{duration(ns)}, {percent(100 * ns / trial.wall_ns)} % of the run"
 
 
+def bound(trial: Trial, hot: Hot, ns: float | None = None) -> float:
+    """What would be saved at most if a line, or a part of it that takes `ns`, took no time: the
+    estimate and two standard errors, with the program's routines that it calls; no more than their
+    routine takes on this thread [ns]."""
+    calls = trial.calls
+    estimate = (hot.ns if ns is None else ns) + (hot.ns - hot.sure_ns)
+    whole = calls.of_timer(hot.timer).get(hot.thread)
+    if whole is None:
+        return estimate
+    parsed = tree(trial, hot.timer)
+    called = set() if parsed is None else {
+        source.called(part) for part in ast.walk(parsed.module)
+        if isinstance(part, ast.Call) and part.lineno <= hot.line <= (part.end_lineno or 0)
+    }  # fmt: skip
+    stack = [child for row in whole.rows for child in calls.children(row)
+             if _is_called(calls.timer[child], called)]  # fmt: skip
+    below = 0.0
+    while stack:
+        row = stack.pop()
+        if trial.is_own(calls.timer[row]):
+            below += calls.inclusive[row]
+        else:  # the time of libraries is in the line's
+            stack += calls.children(row)
+    return min(estimate + below, whole.ns, trial.wall_ns)
+
+
+def _is_called(timer: TimerRow, names: set[str]) -> bool:
+    """Whether a routine is one of these, or of a class of that name, or of an operator."""
+    *_, last = parts = timer.short_name.split(".")
+    return not names.isdisjoint(parts[-2:]) or last.startswith("__")
+
+
 def hot_lines(trial: Trial, least: float) -> Iterator[Hot]:
     """Lines that surely took this share of the time outside imports, longest first; each once."""
     seen: set[tuple[TimerRow, int]] = set()

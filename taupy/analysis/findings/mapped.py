@@ -187,6 +187,17 @@ def _takes_all(call: ast.Call, given: set[str]) -> bool:
 # --- rows ------------------------------------------------------------------------
 
 
+def _is_for_rows(trial: Trial, timer: TimerRow, called: TimerRow) -> bool:
+    """Whether a routine calls another one in a loop over rows: columns would do for both."""
+    names = {called.short_name.split(".")[-1], called.short_name.split(".")[0]}
+    return any(
+        isinstance(part, ast.For)
+        and "iterrows" in source.calls(part.iter)
+        and not names.isdisjoint(source.calls(part))
+        for part in ast.walk(source.tree(trial.source(timer) or ""))
+    )
+
+
 def by_row(trial: Trial) -> Iterator[Mapped]:
     """Loops over the rows of a data frame, each of which is converted to a series."""
     calls = trial.calls
@@ -201,9 +212,11 @@ def by_row(trial: Trial) -> Iterator[Mapped]:
         pandas = sum(calls.inclusive[row] for row in below
                      if (calls.timer[row].file or "").startswith("pandas/"))  # fmt: skip
         own = sum(calls.exclusive[row] for row in loop.rows)
+        within = sum(calls.inclusive[row] for row in below if trial.is_own(calls.timer[row])
+                     and _is_for_rows(trial, timer, calls.timer[row]))  # fmt: skip
         yield Mapped(
             timer,
-            pandas + own,
+            pandas + own + within,
             f"{place(timer)} goes through a data frame row by row: it takes "
             f"{duration(pandas + own)}, of which pandas takes {duration(pandas)} to make a series "
             "of each row and access it",

@@ -116,7 +116,7 @@ def _round_trips(trial: Trial, hot: Hot, tree: Tree) -> Iterator[Finding]:
         trial, "deep copies", hot.timer,
         f"{hot.place} makes a deep copy by way of text, {short(copy.func)}({short(inner.func)}()), "
         f"copying every object within: {share(trial, hot.ns)}{times}",
-        hot.ns,
+        hot_lines.bound(trial, hot),
         "copy only what will be changed, such as lists with list(...), and share the rest",
         "all that is copied is changed afterwards",
     )  # fmt: skip
@@ -148,7 +148,7 @@ def _filtered(trial: Trial) -> Iterator[Finding]:
                 trial, "a filter per key", timer,
                 f"{line.place} goes through all rows of `{short(masks[0].value)}` for each key: "
                 f"{share(trial, line.ns)}",
-                line.ns,
+                hot_lines.bound(trial, line),
                 "group the table once: for key, rows in table.groupby(column)",
                 "the table changes between keys",
             )  # fmt: skip
@@ -199,7 +199,7 @@ def _bytes(trial: Trial, hot: Hot, tree: Tree) -> Iterator[Finding]:
                 trial, "few bytes per read", hot.timer,
                 f"{hot.place} reads {size} at a time{times}, and each call costs more than the "
                 f"byte: {share(trial, ns)}",
-                ns,
+                hot_lines.bound(trial, hot),
                 "read a line, a record or a block: readline(), readuntil(), read(65536)",
                 "the other side sends single bytes",
             )  # fmt: skip
@@ -352,7 +352,7 @@ def _elements(trial: Trial) -> Iterator[Finding]:
             trial, "element by element", timer,
             f"{hot.place} works element by element on arrays, in a Python loop in which each "
             f"element becomes an object (scalar indexing): {share(trial, ns)}",
-            ns,
+            hot_lines.bound(trial, hot, ns),
             "scatter all at once: index_add_ (PyTorch), np.add.at or np.bincount"
             if scatters[timer]
             else "work on whole arrays, or, where each element needs the one before, on lists: "

@@ -659,7 +659,8 @@ def _in_loop(trial: Trial, hot: Hot, tree: Tree, call: ast.Call, ns: int) -> Fin
         trial, "in each iteration", hot.timer,
         f"{hot.place} computes `{short(call)}` in each iteration, of what does not change in the "
         f"loop: {share(trial, ns)}",
-        ns, "compute it once before the loop", "something else changes what it is given", "medium",
+        hot_lines.bound(trial, hot, ns), "compute it once before the loop",
+        "something else changes what it is given", "medium",
     )  # fmt: skip
 
 
@@ -691,7 +692,8 @@ def _factored(
     return again(
         trial, "same matrix factored", hot.timer,
         f"{hot.place} factors the same matrix, `{matrix}`, each time: {share(trial, ns)}{times}",
-        ns, "factor it once (lu_factor, cho_factor), and solve with the factors: lu_solve",
+        hot_lines.bound(trial, hot, ns),
+        "factor it once (lu_factor, cho_factor), and solve with the factors: lu_solve",
         "the matrix is changed in place elsewhere",
     )  # fmt: skip
 

@@ -74,7 +74,7 @@ def called(call: ast.Call) -> str:
     return target.id if isinstance(target, ast.Name) else ""
 
 
-def calls(function: Function) -> set[str]:
+def calls(function: ast.AST) -> set[str]:
     """The last parts of all names that it calls."""
     return {called(node) for node in ast.walk(function) if isinstance(node, ast.Call)}
 

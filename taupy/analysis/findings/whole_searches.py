@@ -61,7 +61,7 @@ def find(trial: Trial) -> Iterator[Finding]:
             f"{KIND}: {search.of}",
             hot.timer,
             f"{hot.place} {search.what}: {share(trial, sums[search])}{times}",
-            sums[search],
+            hot_lines.bound(trial, hot, sums[search]),
             search.attempt,
             search.refuted_by,
             search.confidence,
@@ -334,7 +334,7 @@ def _by_key(trial: Trial, hot: Hot, tree: Tree) -> Finding | None:
         f"{hot_lines.at_line(hot.timer, hot.line)} compares one element of `{short(iterated)}` "
         f"after another with `{short(key)}` until one is equal (linear search): "
         f"{share(trial, ns)}{times}",
-        ns,
+        hot_lines.bound(trial, hot, ns),
         "make a dict by this key once, and look there",
         "there are few elements, or their keys change all the time",
     )

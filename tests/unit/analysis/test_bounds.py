@@ -1,0 +1,86 @@
+"""What a finding on a line could save at most: all that the line calls, however it waits."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from taupy.analysis.findings import event_loop
+from taupy.analysis.findings.calls import Sum
+from taupy.analysis.findings.hot_lines import Hot, bound
+from taupy.analysis.line_times import LineRow
+from taupy.model.profile import LineTime
+from taupy.model.rows import ThreadRow, TimerRow
+
+MAIN = ThreadRow(0, 0, 0, "host", "")
+TEXT = """
+def work(items):
+    a = library.sort(items, key=price)
+    b = Item(a)
+    other()
+"""
+
+
+def timer(name, file="p.py", line=2):
+    return TimerRow(f"{name} [{{{file}}}{{{line}}}]", name, file, line, "")
+
+
+NAMES = ["work", "library.sort", "price", "Item.__init__", "other"]
+PARENTS = [-1, 0, 1, 0, 0]
+NS = [1000, 300, 200, 50, 400]
+
+
+@pytest.fixture
+def trial():
+    timers = [timer(name, "site/lib.py" if "library" in name else "p.py") for name in NAMES]
+    calls = SimpleNamespace(
+        timer=timers, inclusive=NS, thread=[MAIN] * 5, parent=PARENTS,
+        children=lambda row: [at for at, above in enumerate(PARENTS) if above == row],
+        of_timer=lambda asked: {MAIN: Sum(1000, 1, (0,))},
+    )  # fmt: skip
+    return SimpleNamespace(
+        calls=calls, wall_ns=5000, source=lambda asked: TEXT,
+        is_own=lambda asked: asked.file == "p.py",
+    )  # fmt: skip
+
+
+def hot(trial, line, ns, error_ns=0, **by_state):
+    return Hot(trial.calls.timer[0], MAIN, line, ns, ns - 2 * error_ns, by_state, ())
+
+
+def test_it_has_the_programs_routines_that_a_line_calls(trial):
+    assert bound(trial, hot(trial, 3, 100)) == 100 + 200 + 50  # any operator's, such as a copy's
+    assert bound(trial, hot(trial, 4, 100)) == 100 + 50
+    assert bound(trial, hot(trial, 5, 10)) == 10 + 400 + 50
+
+
+def test_it_has_the_error_of_the_estimate(trial):
+    assert bound(trial, hot(trial, 4, 100, error_ns=20)) == 100 + 40 + 50
+    assert bound(trial, hot(trial, 4, 100, error_ns=20), 60) == 60 + 40 + 50
+
+
+def test_it_is_no_more_than_the_routine_takes(trial):
+    assert bound(trial, hot(trial, 5, 900)) == 1000
+
+
+def test_what_holds_up_an_event_loop_includes_getting_a_processor_again(monkeypatch):
+    """A coroutine's line that sleeps 30 ns, and waits 70 ns for a processor after that."""
+    sleeps, found = timer("sleeps"), []
+    rows = tuple(
+        LineRow(MAIN, sleeps, None, LineTime(0, None, 3, 3, 0, 9, state, 50, ns, ns, 1.0))
+        for state, ns in (("wait", 30), ("runnable", 70))
+    )
+    line = Hot(sleeps, MAIN, 3, 100, 100.0, {"wait": 30, "runnable": 70}, rows)
+    monkeypatch.setattr(event_loop, "hot_lines", lambda trial, least: [line])
+    monkeypatch.setattr(event_loop, "_coroutine", lambda trial, row: sleeps)
+    monkeypatch.setattr(event_loop, "_comes_again", lambda trial, hot: True)
+    monkeypatch.setattr(event_loop, "_in_what", lambda trial, hot: "")
+    calls = SimpleNamespace(
+        timer=[sleeps], inclusive=[100], thread=[MAIN], children=lambda row: [],
+        rows_of=lambda asked: [0], of_timer=lambda asked: {MAIN: Sum(100, 1, (0,))},
+    )  # fmt: skip
+    trial = SimpleNamespace(
+        calls=calls, wall_ns=200, worked_ns=200, source=lambda asked: "", lines=rows,
+        finding=lambda *arguments: found.append(arguments) or arguments,
+    )  # fmt: skip
+    ((_, _, sentence, ns, *_),) = event_loop._blocked(trial, {MAIN: 9})
+    assert ns == 100 and "~100 ns, 50.0 % of the run" in sentence
