@@ -25,7 +25,7 @@
 #define ADDED_UP UINT32_MAX
 #define TEXT_AT_MOST 16384 /* characters */
 
-enum Does { CPU, GIL, LOCK, WAIT, DISK };
+enum Does { CPU, GIL, LOCK, WAIT, DISK, RUNNABLE, ACTIVE };
 enum Kind { OTHER, OWN, IMPORT };
 
 typedef struct Head {
@@ -398,7 +398,7 @@ static int activity(const RemoteThread *thread)
     long tid = (long)thread->native_id;
     if (task_read(tid, "syscall", text, sizeof text) > 0) {
         if (strncmp(text, "running", 7) == 0)
-            return CPU;
+            return ACTIVE;
         char *words;
         if (strtol(text, &words, 10) == SYS_futex) {
             uint64_t address = strtoull(words, NULL, 16);
@@ -408,9 +408,9 @@ static int activity(const RemoteThread *thread)
     if (task_read(tid, "stat", text, sizeof text) <= 0)
         return -1;
     const char *state = strrchr(text, ')');
-    return state == NULL || state[1] == 0 ? CPU
+    return state == NULL || state[1] == 0 ? ACTIVE
            : state[2] == 'D'              ? DISK
-           : state[2] == 'R'              ? CPU
+           : state[2] == 'R'              ? ACTIVE
                                           : WAIT;
 }
 
@@ -475,7 +475,7 @@ enum LookResult line_looks_take(LookedThread *looked)
         if (found == PLACE_TORN)
             continue;
         int64_t took = now - looked->looked_ns;
-        int does = found == PLACE_KNOWN ? activity(thread) : CPU;
+        int does = found == PLACE_KNOWN ? activity(thread) : ACTIVE;
         looked->looked_ns = now;
         if (does < 0)
             return LOOK_ENDED;
