@@ -4,6 +4,7 @@ things. Nothing here depends on how fast or busy the machine is."""
 from __future__ import annotations
 
 import math
+import os
 import re
 import sqlite3
 import subprocess
