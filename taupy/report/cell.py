@@ -81,7 +81,7 @@ def _row(place: Place, largest: float) -> Iterator[str]:
     yield f"<td style='{_LEFT}'>{html(_where(place))}</td>"
     yield f"<td style='{_LEFT}'><code>{html(_said(place))}</code>"
     yield f"<br><span style='{_FAINT}'>{about}</span>" if about else ""
-    calls = f"{count(place.calls)}&#215;" if place.calls else ""
+    calls = f"{count(number)}&#215;" if (number := screen.calls_of(place)) else ""
     yield f"</td><td style='{_RIGHT}'>{calls}</td></tr>"
 
 

@@ -249,7 +249,7 @@ def _place(place: Place, kind: Kind, ns: float, share: float) -> dict[str, Any]:
         "parts": {kind: round(ns) for kind, ns in parts.items() if ns >= 1},
         "ns": round(ns),
         "share": share,
-        "calls": place.calls,
+        "calls": screen.calls_of(place),
     }
 
 

@@ -62,8 +62,8 @@ _PLUMBING: Mapping[str, str] = {
     "concurrent": "C code that concurrent.futures calls",
     "multiprocessing": "C code that multiprocessing calls",
 }
-"""Packages that only pass on work: what is in their own routines is the work of C functions, such as
-of a compiled module, that were handed to them."""
+"""Packages that only pass on work: what is in their own routines is the work of C functions, such
+as of a compiled module, that were handed to them."""
 _WAITING = 2
 _CALLEES = 3
 
@@ -298,7 +298,7 @@ class _Screen:
         names = [places.at(place) if place.timer else place.kind for place in rows]
         wheres = [_end_of_path(visible(name), _WHERE) for name in names]
         wide = max(map(len, wheres), default=0)
-        calls = [f"{count(place.calls)}x" if place.calls else "" for place in rows]
+        calls = [f"{count(number)}x" if (number := calls_of(place)) else "" for place in rows]
         most = max(map(len, calls), default=0)
         left = with_callees
         for at, place in enumerate(rows):
@@ -603,6 +603,12 @@ def _name(timer: TimerRow) -> str:
     return places.short(timer)
 
 
+def calls_of(place: Place) -> int | None:
+    """The calls of a routine where the row shows that; where it shows a line, which may have run
+    more often, they stand beside the routine's name (`details_of`)."""
+    return place.calls if place.hottest is None else None
+
+
 def details_of(place: Place, words: str) -> list[str]:
     """The routine, and what it mostly does, as far as it is known: each part in few words."""
     if place.kind == "imports":
@@ -613,15 +619,17 @@ def details_of(place: Place, words: str) -> list[str]:
         parts += _awaits(place)
     elif place.timer is not None and place.timer.file is not None:
         name = _name(place.timer)
-        if name != "<module>" and not re.search(rf"\b{re.escape(name)}\b", words):
-            parts.append(f"{waits}in {name}")
+        times = f" {count(place.calls)}x" if place.calls and calls_of(place) is None else ""
+        if name != "<module>" and (times or not re.search(rf"\b{re.escape(name)}\b", words)):
+            parts.append(f"{waits}in {name}{times}")
         elif waits:
             parts.append("waits")
     hot = place.hottest
     below = [part for part in place.callees if part.ns >= _MUCH * place.ns][:_CALLEES]
     line = []
     if hot is not None and not place.awaits and hot.time_ns < (1 - _MUCH) * place.ns:
-        line = [f"this line {'' if hot.is_exact else '~'}{duration(hot.time_ns)}"]
+        with_callees = "with callees " if below else ""  # a part of which may be in the line
+        line = [f"this line {with_callees}{'' if hot.is_exact else '~'}{duration(hot.time_ns)}"]
     callees = []
     for part in below:
         calls = f", {_calls(part.calls)}" if part.calls and part.calls != place.calls else ""

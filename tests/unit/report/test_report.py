@@ -304,6 +304,25 @@ def test_without_a_finding_the_place_that_takes_most_is_named(
     assert told in cell.fragment(replace(measured, places=[named]))
 
 
+def test_calls_of_a_routine_stand_beside_its_name_where_a_line_is_shown(tmp_path):
+    """The line may have run more often, or less. Times that overlap are not listed as if they added
+    up."""
+    copied = call(Timer("deepcopy", "copy.py", 9, path="/usr/lib/python3.12/copy.py"), 40, 60)
+    step = call(Timer("Life.step", "life.py", 3), 40, 40, [copied])
+    measured = _report(tmp_path, profile_of(host(step, name="MainThread")))
+    (main,) = measured.places
+    hot = HotLine("life.py", 5, 80, 1.0, "new = copy.deepcopy(self.grid)", None)
+    place = replace(main.places[0], hottest=hot, source=hot.text)
+    measured = replace(measured, places=[main._replace(places=[place])])
+    shown = screen.text(measured, 120, 100)
+    assert "in Life.step 40x, deepcopy 60 ns, this line with callees ~80 ns\n" in shown
+    assert not re.search(r" 40x$", shown, re.MULTILINE)
+    with ProfileDB.open(str(tmp_path / "t.db")) as db:
+        (row,) = front.overview(db, measured, 0)["groups"][0]["places"]
+    assert row["calls"] is None and row["about"][0] == "in Life.step 40x"
+    assert "in Life.step 40x" in cell.fragment(measured) and "&#215;" not in cell.fragment(measured)
+
+
 def test_a_line_has_the_kind_of_what_it_calls_and_not_of_what_runs_in_there(tmp_path):
     torch = "site-packages/torch/"
     engine = call(Timer("_engine_run_backward", f"{torch}autograd/graph.py", 8), 5, 80_000_000)
