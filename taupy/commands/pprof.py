@@ -291,7 +291,8 @@ class Request:
         events_of = {}
         if meant is None and not terminal.holds_rows_only(args.form):
             every = query.user_events(self.db, self.trial_id)
-            shown = [row for row in every if not is_answered(row.event)]
+            whole = terminal.is_for_programs(args.form)
+            shown = [row for row in every if whole or not is_answered(row.event)]
             events_of = events.by_thread(events.over_callpaths(shown), threads)
             self.leaves_out = bool(events_of) and len(shown) < len(every)
         choice = flat.FlatOptions(
