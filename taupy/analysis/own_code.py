@@ -77,14 +77,14 @@ def is_own(path: str | None, extent: Extent, timer: TimerRow | None = None) -> b
 def own_ones(timers: Sequence[TimerRow], paths: Sequence[str | None], extent: Extent) -> list[bool]:
     """Whether each timer is the program's own; asked once for routines of one file, of which there
     may be hundreds of thousands."""
-    known: dict[tuple[str | None, ...], bool] = {}
+    of_files: dict[tuple[str | None, ...], bool] = {}
     own: list[bool] = []
     for timer, path in zip(timers, paths, strict=True):
         name = timer.short_name if path is not None and path.startswith("<") else None
         key = path, timer.file, timer.groups, name
-        is_mine = known.get(key)
+        is_mine = of_files.get(key)
         if is_mine is None:
-            is_mine = known[key] = is_own(path, extent, timer)
+            is_mine = of_files[key] = is_own(path, extent, timer)
         own.append(is_mine and timer.timer != ROOT_TIMER)
     return own
 

@@ -400,9 +400,9 @@ class _Screen:
         if judgement.findings:
             yield from self._wrapped("Findings  seconds are upper bounds")
         else:
-            known = no_findings(self.report)
-            known += f", {len(silent)} gave no verdict (-v says why)" if silent else ""
-            yield from self._wrapped(known, "", "  ")
+            verdict = no_findings(self.report)
+            verdict += f", {len(silent)} gave no verdict (-v says why)" if silent else ""
+            yield from self._wrapped(verdict, "", "  ")
             for abstention in judgement.abstentions:
                 if abstention.fact and not self.verbose and self.detail.sentences:
                     words = f"no verdict on {abstention.kind}: {abstention.fact}"
@@ -605,7 +605,7 @@ def _name(timer: TimerRow) -> str:
 
 def calls_of(place: Place) -> int | None:
     """The calls of a routine where the row shows that; where it shows a line, which may have run
-    more often, they stand beside the routine's name (`details_of`)."""
+    more often, they are given with the routine's name (`details_of`)."""
     return place.calls if place.hottest is None else None
 
 

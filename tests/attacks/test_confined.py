@@ -17,7 +17,8 @@ pytestmark = pytest.mark.skipif(
 
 FORKS = (56, 57, 58, 59, 322, 435)  # clone, fork, vfork, execve, execveat, clone3
 OPENS = (2, 85, 257, 437)  # open, creat, openat, openat2
-FEW = (0, 1, 9, 12, 15, 60, 202, 231)  # read, write, mmap, brk, sigreturn, exit, futex, exit_group
+FEW = (0, 1, 9, 12, 15, 28, 60, 202, 231)
+"""read, write, mmap, brk, sigreturn, madvise (Python 3.15), exit, futex, exit_group"""
 
 FILTER = """
 import ctypes, os, struct

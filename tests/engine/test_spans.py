@@ -134,7 +134,7 @@ def test_long_calls_of_own_routines_are_stamped(run):
     for each in calls:
         timer = timers[measured.tree.timer[each.row]]
         lengths[short(timer)].append(each.end_ns - each.start_ns)
-    assert lengths.keys() - {"brief"} == {"<module>", "wait", "work"}
+    assert lengths.keys() >= {"<module>", "wait", "work"}
     assert len(lengths["wait"]) == len(lengths["work"]) == 3
     assert min(map(min, lengths.values())) >= 990_000
     (row,) = {each.row for each in calls if each.end_ns - each.start_ns == max(lengths["wait"])}

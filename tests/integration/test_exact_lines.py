@@ -283,7 +283,7 @@ def test_an_earlier_trial_chooses_the_routines_and_the_cost_is_said_before(runs)
     assert runs.run(CHOSEN, "--lines=exact:1", arguments=("trace",)).returncode == 0
     wrong = runs.run(CHOSEN, "--lines=exactly")
     assert wrong.returncode == 2
-    assert "is not exact or exact:TRIAL" in wrong.stderr
+    assert "is not inside, exact or exact:TRIAL" in wrong.stderr
     plain = runs.run(CHOSEN, "--lines=exact", "--engine", "python")
     assert "--lines=exact needs the compiled engine" in plain.stderr
 
