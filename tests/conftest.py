@@ -11,8 +11,8 @@ Property tests use the same examples each time, so that a failure means a change
 HYPOTHESIS_PROFILE=explore tries new ones.
 
 `--share K/N` runs all tests that depend on the Python version, and every N-th of the others: CI
-runs share 1/5 on the first of five Pythons, 2/5 on the second, and so on. `--slow-share 1/10` runs
-a tenth of the slow tests among them; CI goes through the tenths from commit to commit.
+runs share 1/5 on the first of five Pythons, 2/5 on the second, and so on. `--slow-share 1/15` runs
+a fifteenth of the slow tests among them; CI goes through these from commit to commit.
 """
 
 from __future__ import annotations
