@@ -476,10 +476,10 @@ def digits(pages):
 PICTURES = {
     "report-overview": ("digits", "tab=overview", {"width": 1100, "height": 640}),
     "report-source": ("digits", "tab=source&line=34", {"width": 1100, "height": 560}),
-    "report-flame": ("one", "tab=flame", {"width": 1400, "height": 330}),
-    "report-compared": ("compared", "tab=flame", {"width": 1400, "height": 330}),
+    "report-flame": ("one", "tab=flame", {"width": 1400, "height": 520}),
+    "report-compared": ("compared", "tab=flame", {"width": 1400, "height": 420}),
     "report-ranks": ("ranks", "tab=ranks&heat=own", {"width": 1400, "height": 480}),
-    "report-timeline": ("traced", "tab=timeline&from=0&to=6e7", {"width": 1400, "height": 310}),
+    "report-timeline": ("traced", "tab=timeline&from=0&to=6e7", {"width": 1400, "height": 400}),
 }
 
 
