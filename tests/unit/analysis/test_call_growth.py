@@ -48,6 +48,15 @@ def test_a_single_step_is_no_growth():
     assert not growth.grows
 
 
+def test_calls_that_prepare_something_do_not_hide_that_later_ones_take_longer():
+    """As 500 concatenations with pandas did, the first of which load code."""
+    per_call = {16: 1850, 17: 1198, 33: 924, 66: 1600, 132: 2564, 236: 4658}
+    growth = call_growth((calls, 1e3 * us * calls) for calls, us in per_call.items())
+    assert not growth.stays
+    per_call |= {66: 1000, 132: 950, 236: 1050}
+    assert call_growth((calls, 1e3 * us * calls) for calls, us in per_call.items()).stays
+
+
 @pytest.mark.parametrize("parts", [[], [(500, 1e6)], [(500, 1e6), (1000, 9e6)]])
 def test_nothing_is_said_where_calls_have_not_doubled_often_enough(parts):
     assert call_growth(parts) is None
