@@ -3,6 +3,7 @@
 #include "memory.h"
 #include "confined.h"
 #include "events.h"
+#include "gil.h"
 #include "process.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -363,6 +364,9 @@ void memory_due(Thread *thread, Node *node, uint64_t now)
         thread->due_ticks = UINT64_MAX;
         return;
     }
+    /* A look needs memory of Python's, of which there may be none now: the next event is due. */
+    if (holds_gil() && PyErr_Occurred() == PyExc_MemoryError)
+        return;
     int has_looked = !process_made_part() || look_if_due(thread, node, now);
     int again = 0;
     for (const WindowWatch *watch = window_watches; watch != NULL; watch = watch->next) {

@@ -297,6 +297,24 @@ def test_the_plain_engine_has_memory_over_time_and_does_not_guess_where_it_grew(
     assert "where it grew is not known: the plain engine cannot tell" in notes
 
 
+WITHOUT_MEMORY = """
+import _testcapi, sys, time
+class C: pass
+end = time.perf_counter() + 0.02
+while time.perf_counter() < end: pass  # a look is due
+_testcapi.set_nomemory(0, int(sys.argv[1]))
+C()
+"""
+
+
+@pytest.mark.parametrize("refused", [3, 7, 12, 17])
+def test_no_look_takes_memory_that_is_short(runs, native, refused):
+    pytest.importorskip("_testcapi")
+    done = runs.run(WITHOUT_MEMORY, arguments=(str(refused),))
+    assert done.returncode == 1
+    assert "MemoryError" in done.stderr
+
+
 @pytest.mark.slow
 def test_without_a_watch_there_is_growth_but_no_series(runs, native):
     runs.run(STEPS, "--no-watch")
