@@ -10,14 +10,14 @@ is said to get the same.
 from __future__ import annotations
 
 import ast
-from collections import Counter
 from collections.abc import Iterator
-from functools import lru_cache
 
 from taupy.analysis.findings import hot_lines, source
 from taupy.analysis.findings.calls import Sum, place
-from taupy.analysis.findings.hot_lines import Hot, Tree, changed, hottest, name, share, short
+from taupy.analysis.findings.computing import COPYING, PURE, READING, only_computes
+from taupy.analysis.findings.hot_lines import Hot, Tree, changed, name, share, short
 from taupy.analysis.findings.made_again import SAME_WORK, again, made_again
+from taupy.analysis.findings.same_arguments import differ, same_arguments
 from taupy.analysis.findings.source import Function, called
 from taupy.analysis.findings.trial import Trial
 from taupy.analysis.known_routines import among
@@ -66,8 +66,7 @@ def find(trial: Trial) -> Iterator[Finding]:
     yield from _registered_again(trial)
     yield from made_again(trial)
     yield from _own_results(trial)
-    yield from _subproblems(trial)
-    yield from _arguments_again(trial)
+    yield from same_arguments(trial)
 
 
 # --- caches ----------------------------------------------------------------------
@@ -142,17 +141,6 @@ def _asked(trial: Trial, timer: TimerRow, rows: list[int], called_as: str) -> fl
 
 # --- loops -----------------------------------------------------------------------
 
-_COPYING = frozenset({"set", "sorted", "Counter"})
-"""Functions whose result may be changed by who has it, and so has to be made each time."""
-
-_PURE = _COPYING | frozenset(
-    {"frozenset", "tuple", "sum", "min", "max", "compile", "loads",
-     "read_csv", "read_json", "read_parquet", "read_excel", "read_text", "inv", "pinv", "svd",
-     "eigh", "eig", "cholesky", "det", "matrix_rank", "norm", "lu_factor", "cho_factor", "qr",
-     "unique", "argsort", "cumsum", "corrcoef", "cov", "median", "quantile", "percentile"}
-)  # fmt: skip
-"""Functions whose result depends on nothing but what they are given."""
-
 _FACTORING = frozenset({"solve", "lstsq", "inv", "cholesky", "eigh", "svd", "pinv", "spsolve"})
 """Functions that decompose the matrix that is their first argument."""
 
@@ -178,19 +166,6 @@ def _given(call: ast.Call) -> set[str]:
         values.append(call.func.value)
     return {name(part) for value in values for part in ast.walk(value)
             if isinstance(part, ast.Name | ast.Attribute)} - {""}  # fmt: skip
-
-
-_READING = _PURE | {
-    "len",
-    "print",
-    "range",
-    "enumerate",
-    "zip",
-    "isinstance",
-    "str",
-    "int",
-    "float",
-}
 
 
 _VIEWS = frozenset(
@@ -238,7 +213,7 @@ def _shared(tree: Tree, value: ast.expr) -> set[str]:
         return _shared(tree, value.value)
     if isinstance(value, ast.Tuple | ast.List):
         return {single for part in value.elts for single in _shared(tree, part)}
-    if not isinstance(value, ast.Call) or called(value) in _READING:
+    if not isinstance(value, ast.Call) or called(value) in READING:
         return set()
     of = _root(value.func)
     is_made = isinstance(value.func, ast.Name) or of in _imported(tree.module)
@@ -293,7 +268,7 @@ def _perhaps_changed(repeats: ast.AST) -> set[str]:
 def _handed(repeats: ast.AST) -> set[str]:
     roots: set[str] = set()
     for part in ast.walk(repeats):
-        if isinstance(part, ast.Call) and called(part) not in _READING:
+        if isinstance(part, ast.Call) and called(part) not in READING:
             kept = called(part) in _KEEPING
             for given in () if kept else (*part.args, *(word.value for word in part.keywords)):
                 roots.add(_root(given))
@@ -306,12 +281,12 @@ def is_unchanged(tree: Tree, call: ast.Call) -> bool:
     """Whether a loop computes it again of what does not change in the loop."""
     repeats = tree.repeats(call)
     values = [*call.args, *(word.value for word in call.keywords)]
-    if repeats is None or called(call) not in _PURE or not values:
+    if repeats is None or called(call) not in PURE or not values:
         return False
     if any(isinstance(part, ast.Call | ast.Await | ast.Yield)
            for value in values for part in ast.walk(value)):  # fmt: skip
         return False
-    if called(call) in _COPYING and not isinstance(
+    if called(call) in COPYING and not isinstance(
         next(tree.above(call)), ast.Subscript | ast.Compare
     ):
         return False
@@ -341,7 +316,7 @@ def _own_results(trial: Trial) -> Iterator[Finding]:
     calls = trial.calls
     for timer in calls.lasting(2 * LEAST * trial.worked_ns):
         function = source.function(trial, timer) if trial.is_own(timer) else None
-        if function is None or not _only_computes(function) or _differ(trial, timer):
+        if function is None or not only_computes(function) or differ(trial, timer):
             continue
         for caller, sums in trial.by_place(calls.rows_of(timer)):
             tree = hot_lines.tree(trial, caller) if caller is not None else None
@@ -363,255 +338,6 @@ def _own_results(trial: Trial) -> Iterator[Finding]:
                 sums.ns, "compute it once before the loop",
                 "something else changes what it is computed of", "medium",
             )  # fmt: skip
-
-
-CACHE = "keep its results: @functools.lru_cache(maxsize=None)"
-
-LEAST_AGAIN = 10_000
-"""Minimum calls of a routine that calls itself with arguments that come again."""
-
-
-def _subproblems(trial: Trial) -> Iterator[Finding]:
-    """A routine that calls itself twice or more with smaller numbers or shorter sequences, in
-    different ways, so that the same are reached in many ways: `ways(n - 1) + ways(n - 2)`. That
-    its calls branch is measured."""
-    calls = trial.calls
-    for timer in calls.lasting(2 * LEAST * trial.worked_ns):
-        function = source.function(trial, timer) if trial.is_own(timer) else None
-        if (
-            function is None
-            or calls.entries(timer) < LEAST_AGAIN
-            or not _only_computes(function, {function.name})
-            or _differ(trial, timer)
-        ):
-            continue
-        inside = [part for part in ast.walk(function)
-                  if isinstance(part, ast.Call) and name(part.func) == function.name]  # fmt: skip
-        if (shared := _of_stored(trial, timer, function)) is not None:
-            yield shared
-            continue
-        if len({ast.dump(part) for part in inside}) < 2 or not all(map(_counts_down, inside)):
-            continue
-        longest = calls.longest(timer.__eq__)
-        if longest.ns < 2 * LEAST * trial.worked_ns or not _branches(trial, timer):
-            continue
-        line = inside[0].lineno
-        yield again(
-            trial, "the same arguments", timer,
-            f"{hot_lines.at_line(timer, line)} calls itself {len(inside)} times with smaller "
-            "arguments, and so with the same arguments again and again (overlapping subproblems, "
-            f"no cache): {count(int(calls.entries(timer)))} calls{_seen(trial, timer)}, "
-            f"{duration(longest.ns)}, {percent(100 * longest.ns / trial.wall_ns)} % of the run",
-            longest.ns, CACHE, "the arguments differ each time", "medium",
-        )  # fmt: skip
-
-
-def _differ(trial: Trial, timer: TimerRow) -> bool:
-    """Whether its calls were seen to have different arguments."""
-    seen = trial.arguments.get(timer)
-    return seen is not None and seen.differ(trial.calls.entries(timer))
-
-
-def _seen(trial: Trial, timer: TimerRow) -> str:
-    seen = trial.arguments.get(timer)
-    return f" ({seen.clause})" if seen is not None and seen.come_again else ""
-
-
-def _arguments_again(trial: Trial) -> Iterator[Finding]:
-    """A routine of the program that only computes, and whose calls were seen to have few different
-    arguments."""
-    calls = trial.calls
-    for timer in calls.lasting(2 * LEAST * trial.worked_ns):
-        seen = trial.arguments.get(timer)
-        function = source.function(trial, timer) if trial.is_own(timer) else None
-        tree = hot_lines.tree(trial, timer)
-        if (
-            seen is None or not seen.come_again or function is None or tree is None
-            or calls.entries(timer) < LEAST_CALLS or function.name in source.calls(function)
-            or function.name not in _computing(tree.module)
-        ):  # fmt: skip
-            continue
-        longest = max(calls.of_timer(timer).values(), key=lambda sums: sums.ns)
-        if longest.ns < 2 * LEAST * trial.worked_ns:
-            continue
-        yield again(
-            trial, "the same arguments", timer,
-            f"{hottest(trial, timer)} computes the same again (no cache): {seen.clause}, "
-            f"{count(int(calls.entries(timer)))} calls in all, {duration(longest.ns)}, "
-            f"{percent(100 * longest.ns / trial.wall_ns)} % of the run",
-            longest.ns * (1 - seen.different / seen.compared), CACHE,
-            "what else it reads changes between the calls", "medium",
-        )  # fmt: skip
-
-
-@lru_cache(maxsize=64)
-def _computing(module: ast.Module) -> set[str]:
-    """Functions at the top of a file whose results depend on their arguments only: they compute,
-    call none but each other, and read nothing of the file that changes."""
-    functions = {part.name: part for part in module.body if isinstance(part, ast.FunctionDef)}
-    fixed = functions.keys() - changed(module)
-    varying = _varying(module)
-    while True:
-        computing = {
-            name for name in fixed
-            if _only_computes(functions[name], fixed) and not _read(functions[name]) & varying
-        }  # fmt: skip
-        if computing == fixed:
-            return computing
-        fixed = computing
-
-
-def _varying(module: ast.Module) -> set[str]:
-    """Names that are bound more than once in a file, or may be changed in place."""
-    stores = Counter(
-        part.id for part in ast.walk(module)
-        if isinstance(part, ast.Name) and not isinstance(part.ctx, ast.Load)
-    )  # fmt: skip
-    inside = (part for part in ast.walk(module) if isinstance(part, ast.Subscript | ast.Call))
-    again = {name for name, number in stores.items() if number > 1}
-    return again.union(*map(changed, inside))
-
-
-def _read(function: Function) -> set[str]:
-    """Names of what a function reads and does not bind, and of attributes."""
-    bound = changed(function) | {part.arg for part in ast.walk(function)
-                                 if isinstance(part, ast.arg)}  # fmt: skip
-    return {name(part) for part in ast.walk(function)
-            if isinstance(part, ast.Name | ast.Attribute)} - bound - {""}  # fmt: skip
-
-
-LEAST_STORED_BYTES = 64
-"""Of an object in a container; so memory has room for at most one in so many bytes."""
-
-LEAST_TIMES_EACH = 3
-"""Minimum calls for each object that there is room for."""
-
-
-def _of_stored(trial: Trial, timer: TimerRow, function: Function) -> Finding | None:
-    """A routine that calls itself for each of what is stored, `for part, n in item.parts:
-    cost(part)`, more often, even for one call from outside, than memory has room for objects: the
-    same come again and again."""
-    calls = trial.calls
-    room = max((moment.mean for moment in trial.memory), default=0.0) / LEAST_STORED_BYTES
-    entries = calls.entries(timer)
-    outside = sum(calls.calls[row] for row in calls.outermost(timer.__eq__))
-    if not room or entries < room * max(LEAST_TIMES_EACH, outside):
-        return None
-    sites = [
-        part for part in ast.walk(function)
-        if isinstance(part, ast.Call) and called(part) == function.name
-        and _is_for_stored(function, part)
-    ]  # fmt: skip
-    longest = calls.longest(timer.__eq__)
-    if not sites or longest.ns < 2 * LEAST * trial.worked_ns:
-        return None
-    site = sites[0]
-    return again(
-        trial, "the same arguments", timer,
-        f"{hot_lines.at_line(timer, site.lineno)} calls itself for what is stored, "
-        f"{count(int(entries))} times, though memory has room for {count(int(room))} objects at "
-        "most: the same come again and again, and their results are recomputed (overlapping "
-        f"subproblems, no cache): {duration(longest.ns)}, "
-        f"{percent(100 * longest.ns / trial.wall_ns)} % of the run",
-        longest.ns, "keep its results: a dict by argument, or @functools.lru_cache(maxsize=None)",
-        "what is stored changes between the calls",
-    )  # fmt: skip
-
-
-def _is_for_stored(function: Function, call: ast.Call) -> bool:
-    """Whether all that a call is given are elements of what a loop goes through, and that is an
-    attribute or an element of something."""
-    given = [single.id for single in call.args if isinstance(single, ast.Name)]
-    if not given or len(given) < len(call.args) or call.keywords:
-        return False
-    loops = [part for part in ast.walk(function) if isinstance(part, ast.For | ast.comprehension)]
-    return all(
-        any(single in source.names(loop.target) and _is_stored(loop.iter) for loop in loops)
-        for single in given
-    )
-
-
-def _is_stored(node: ast.expr) -> bool:
-    if isinstance(node, ast.Call):
-        return isinstance(node.func, ast.Attribute) and node.func.attr in ("get", "items", "values")
-    return isinstance(node, ast.Attribute | ast.Subscript)
-
-
-BRANCHING = 10
-"""Minimum calls for each call from outside and each level of the recursion."""
-
-
-def _branches(trial: Trial, timer: TimerRow) -> bool:
-    """Whether many more calls are made than a recursion of this depth makes one by one."""
-    calls = trial.calls
-    tops = calls.outermost(timer.__eq__)
-    outside = sum(calls.calls[row] for row in tops)
-    deepest = 0
-    stack = [(row, 1) for row in tops]
-    while stack:
-        row, depth = stack.pop()
-        deepest = max(deepest, depth)
-        stack += [
-            (child, depth + (calls.timer[child] == timer)) for child in calls.children(row)
-        ]  # fmt: skip
-    return calls.entries(timer) >= BRANCHING * outside * deepest
-
-
-def _counts_down(call: ast.Call) -> bool:
-    """Whether it is given its own parameters, or these less or more than they were, or without
-    some of their first or last elements."""
-    return not call.keywords and all(
-        isinstance(given, ast.Name | ast.Constant) or _is_smaller(given) for given in call.args
-    ) and any(map(_is_smaller, call.args))  # fmt: skip
-
-
-def _is_smaller(given: ast.expr) -> bool:
-    if isinstance(given, ast.BinOp):
-        return isinstance(given.op, ast.Add | ast.Sub) and isinstance(given.left, ast.Name)
-    if not isinstance(given, ast.Subscript) or not isinstance(given.slice, ast.Slice):
-        return False
-    bounds = (given.slice.lower, given.slice.upper)
-    return isinstance(given.value, ast.Name) and all(
-        bound is None or not any(isinstance(part, ast.Name) for part in ast.walk(bound))
-        for bound in bounds
-    )
-
-
-def _only_computes(function: Function, also: set[str] | None = None) -> bool:
-    """Whether a routine changes nothing, and its result depends only on what it is given and on
-    attributes of it.
-
-    Args:
-        also: functions that it may call.
-    """
-    if not isinstance(function, ast.FunctionDef) or _is_cached(function):
-        return False
-    for part in ast.walk(function):
-        if isinstance(part, ast.Yield | ast.YieldFrom | ast.Global | ast.Nonlocal | ast.With
-                      | ast.Raise | ast.Delete | ast.Import | ast.ImportFrom):  # fmt: skip
-            return False
-        if isinstance(part, ast.Attribute | ast.Subscript) and not isinstance(part.ctx, ast.Load):
-            return False
-        if isinstance(part, ast.Call) and not (
-            called(part) in (_READING | _OF_NUMBERS | (also or set())) - {"print"}
-            or (isinstance(part.func, ast.Attribute) and part.func.attr in _OF_VALUES)
-        ):
-            return False
-    return any(isinstance(part, ast.Return) and part.value is not None
-               for part in ast.walk(function))  # fmt: skip
-
-
-_OF_NUMBERS = frozenset({"abs", "round", "sqrt", "exp", "log", "sin", "cos", "any", "all", "pow"})
-_OF_VALUES = frozenset(
-    {"items", "values", "keys", "get", "lower", "upper", "strip", "split", "join", "mean", "sum",
-     "std", "max", "min", "startswith", "endswith"}
-)  # fmt: skip
-"""Methods that change nothing."""
-
-
-def _is_cached(function: Function) -> bool:
-    return any("cache" in single for decorator in function.decorator_list
-               for single in source.names(decorator))  # fmt: skip
 
 
 def _asked_in_loop(
