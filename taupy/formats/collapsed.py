@@ -31,6 +31,7 @@ from taupy.formats.stacks import (
     profile_of,
     refuse_depth,
     routine_timer,
+    stacked,
     unsummed,
 )
 from taupy.model.profile import (
@@ -219,10 +220,10 @@ def write(profile: Profile, target: Path, progress: Progress) -> list[str]:
                 without += 1
                 continue
             name = f" {_frame(thread.name)}" if thread.name else ""
-            first = [f"thread {thread.node}.{thread.context}.{thread.thread}{name} [{unit}]"]
+            first = f"thread {thread.node}.{thread.context}.{thread.thread}{name} [{unit}];"
             top = -1  # a stack has the frames below this row
             if metric == SAMPLES and thread == Thread(0, 0, 0) and len(profile.threads) == 1:
-                first = []  # like the imported file of another tool
+                first = ""  # like the imported file of another tool
                 top = 0 if len(tree) and profile.timers[tree.timer[0]] == _ROOT else -1
             stacks = _lines(tree, exclusive, top, names, first)
             while block := "".join(islice(stacks, _BLOCK)):
@@ -242,31 +243,13 @@ def _number(value: float) -> str:
 
 
 def _lines(
-    tree: CallTree, values: Sequence[float], top: int, names: list[str], first: list[str]
+    tree: CallTree, values: Sequence[float], top: int, names: list[str], first: str
 ) -> Iterator[str]:
-    """The line of each row with a value above 0: its frames, those of its callers below row `top`
-    before its own. In preorder, a row is climbed from no more than once.
-    """
-    parent = tree.parent
-    frames, rows = [*first], list[int]()
-    for row, (above, timer, value) in enumerate(zip(parent, tree.timer, values, strict=True)):
-        while rows and rows[-1] != above:
-            rows.pop()
-            frames.pop()
-        if not rows and above > top:
-            while above > top:
-                rows.append(above)
-                above = parent[above]
-            rows.reverse()
-            frames += [names[tree.timer[caller]] for caller in rows]
-        frames.append(names[timer])
+    """The line of each row with a value above 0: its frames below row `top`."""
+    for frames, value in zip(stacked(tree, names, top), values, strict=True):
         if value > 0:
             number = value if type(value) is int else _number(value)
-            yield f"{';'.join(frames)} {number}\n"
-        if row > top:
-            rows.append(row)
-        else:
-            frames.pop()
+            yield f"{first}{';'.join(frames)} {number}\n"
 
 
 def _frame(name: str) -> str:

@@ -16,7 +16,7 @@ from taupy.formats import protowire as wire
 from taupy.formats.capabilities import VALUES
 from taupy.formats.pprof_read import read
 from taupy.formats.registry import Format
-from taupy.formats.stacks import unsummed
+from taupy.formats.stacks import refuse_depth, stacked, unsummed
 from taupy.model.profile import Metric, Profile, ThreadProfile
 from taupy.model.progress import Progress
 
@@ -63,6 +63,7 @@ def recognises(path: Path, first: bytes) -> bool:
 
 def write(profile: Profile, target: Path, progress: Progress) -> list[str]:
     """Write the profile; returns what the format cannot hold."""
+    refuse_depth(profile)
     progress.begin(target.name, sum(len(thread.tree) for thread in profile.threads))
     with open(target, "wb") as plain, gzip.GzipFile("", "wb", 6, plain, mtime=0) as file:
         writer = _Writer(profile, file)  # type: ignore[arg-type]
@@ -156,23 +157,19 @@ class _Writer:
         """A sample for each row with exclusive values, calls, or no callees."""
         tree = measured.tree
         labels = self._labels(measured)
-        locations = [self._location(place) for place in tree.timer]
-        stacks: list[bytes] = []
+        locations = {place: self._location(place) for place in dict.fromkeys(tree.timer)}
+        frames = {place: wire.put_varint(number) for place, number in locations.items()}
         is_leaf = bytearray(b"\1" * len(tree))
-        for row, above in enumerate(tree.parent):
-            own = wire.put_varint(locations[row])
-            if len(tree) <= 100_000:
-                stacks.append(own + stacks[above] if above >= 0 else own)
+        for above in tree.parent:
             if above >= 0:
                 is_leaf[above] = 0
         columns = [tree.exclusive.get(metric.name) for metric in self._metrics]
-        for row in range(len(tree)):
+        for row, stack in enumerate(stacked(tree, frames)):
             values = [tree.calls[row]]
             values += [0 if column is None else self._whole(column[row]) for column in columns]
             if is_leaf[row] or any(values):
-                stack = stacks[row] if stacks else _stack(tree.parent, locations, row)
-                sample = wire.put_bytes(1, stack) + wire.put_packed(2, values) + labels
-                self._put(wire.put_bytes(2, sample))
+                sample = wire.put_bytes(1, b"".join(reversed(stack)))
+                self._put(wire.put_bytes(2, sample + wire.put_packed(2, values) + labels))
 
     def _labels(self, measured: ThreadProfile) -> bytes:
         thread = measured.thread
@@ -195,14 +192,6 @@ class _Writer:
         whole = int(value) if abs(value) < 1 << 63 else 0
         self.rounded = self.rounded or whole != value
         return whole
-
-
-def _stack(parent: Any, locations: list[int], row: int) -> bytes:
-    packed = []
-    while row >= 0:
-        packed.append(wire.put_varint(locations[row]))
-        row = parent[row]
-    return b"".join(packed)
 
 
 def _lost(profile: Profile, writer: _Writer) -> list[str]:

@@ -26,6 +26,7 @@ from taupy.formats.stacks import (
     profile_of,
     refuse_depth,
     routine_timer,
+    stacked,
     unsummed,
 )
 from taupy.model.gpu import Activity
@@ -453,14 +454,11 @@ def _write_sampled(
         f'"startValue": 0, "endValue": {_json(total)},\n"samples": ['
     )
     between = "\n"
-    for row in rows:
-        stack = []
-        here = row
-        while here >= 0:
-            stack.append(str(tree.timer[here]))
-            here = tree.parent[here]
-        out.write(f"{between}[{','.join(reversed(stack))}]")
-        between = ",\n"
+    frames = {timer: str(timer) for timer in dict.fromkeys(tree.timer)}
+    for stack, value in zip(stacked(tree, frames), exclusive, strict=True):
+        if value > 0:
+            out.write(f"{between}[{','.join(stack)}]")
+            between = ",\n"
     out.write('],\n"weights": [')
     between = ""
     for row in rows:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 import re
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 from taupy.errors import FormatError
 from taupy.formats import limits
@@ -19,6 +20,8 @@ _OUR_PLACE = re.compile(r"(.*) \[\{([^{}]+)\}\{([1-9][0-9]{0,8})\}\]", re.DOTALL
 
 
 FRAMES_AT_MOST = 100_000_000
+
+_Frame = TypeVar("_Frame")
 
 
 def routine_timer(name: str, file: str | None = None, line: int | None = None) -> Timer:
@@ -142,8 +145,39 @@ def refuse_depth(profile: Profile) -> None:
         raise FormatError(
             f"call paths are up to {deepest} routines deep, and a stack for each would take "
             f"{frames} frames: cut them off with --depth, or use a format that holds a tree "
-            "(pprof, hatchet)"
+            "(hatchet)"
         )
+
+
+def stacked(
+    tree: CallTree, frames: Sequence[_Frame] | Mapping[int, _Frame], top: int = -1
+) -> Iterator[list[_Frame]]:
+    """The stack of each row: the frames of its callers below row `top`, then its own.
+
+    It is one list, which changes with each row: all stacks of a deep recursion do not fit into
+    memory. In preorder, a row is climbed from no more than once.
+
+    Args:
+        frames: by timer.
+    """
+    parent, timer = tree.parent, tree.timer
+    stack, rows = list[_Frame](), list[int]()
+    for row, above in enumerate(parent):
+        while rows and rows[-1] != above:
+            rows.pop()
+            stack.pop()
+        if not rows and above > top:
+            while above > top:
+                rows.append(above)
+                above = parent[above]
+            rows.reverse()
+            stack += [frames[timer[caller]] for caller in rows]
+        stack.append(frames[timer[row]])
+        yield stack
+        if row > top:
+            rows.append(row)
+        else:
+            stack.pop()
 
 
 def unsummed(profile: Profile, metric: str | None, kept: str) -> list[str]:

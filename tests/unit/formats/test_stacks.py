@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import json
+import tracemalloc
+from array import array
 from random import Random
 
 import pytest
@@ -17,7 +19,7 @@ from taupy.formats.registry import exported
 from taupy.formats.tau import profiles as tau
 from taupy.model import invariants
 from taupy.model.gpu import Activity
-from taupy.model.profile import Metric, Timer
+from taupy.model.profile import CallTree, Metric, Timer
 from taupy.model.progress import SILENT
 from tests.builders import call, gpu_profile, host, profile_of, random_profile, small_profile
 from tests.unit.formats.comparing import one, paths, read
@@ -255,6 +257,37 @@ def test_a_routine_whose_line_nobody_knows_is_named_by_its_file(tmp_path, format
     format.FORMAT.write(profile, tmp_path / "out", SILENT)
     back = one(format, tmp_path / "out")
     assert weights(back)["main", timer.full_name] == 7
+
+
+def recursion(levels):
+    frames = Timer("main"), Timer("f", "f.py", 1)
+    tree = CallTree(
+        timer=array("q", [0] + [1] * (levels - 1)), parent=array("q", range(-1, levels - 1)),
+        calls=array("q", [1] * levels), subroutines=array("q", [1] * (levels - 1) + [0]),
+        inclusive={"time": array("q", range(levels, 0, -1))},
+        exclusive={"time": array("q", [1] * levels)},
+    )  # fmt: skip
+    profile = profile_of(host(call("main", 1, 1)))
+    profile.timers[:], profile.threads[0].tree = frames, tree
+    return profile
+
+
+@pytest.mark.parametrize("format", [collapsed, speedscope, pprof_proto])
+def test_stacks_that_nobody_could_read_are_refused(tmp_path, format):
+    with pytest.raises(FormatError, match=r"up to 20000 routines deep.*cut them off with --depth"):
+        format.FORMAT.write(recursion(20_000), tmp_path / "out", SILENT)
+
+
+@pytest.mark.parametrize("format", [speedscope, pprof_proto])
+def test_a_recursion_is_written_without_all_its_stacks_in_memory(tmp_path, format):
+    profile = recursion(2_000)
+    tracemalloc.start()
+    format.FORMAT.write(profile, tmp_path / "out", SILENT)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 1_500_000  # of 2 million frames
+    back = one(format, tmp_path / "out")
+    assert len(back.threads[0].tree) == 2_000
 
 
 def test_collapsed_is_recognised_by_content(tmp_path):
