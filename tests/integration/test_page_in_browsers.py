@@ -608,6 +608,28 @@ def test_estimates_of_lines_stand_beside_them_and_exact_times_at_the_definition(
     settled(page, "line=51")
 
 
+@pytest.mark.parametrize("name", ["one", "looked"])
+def test_code_stands_next_to_its_times_and_is_cut_before_what_is_said_of_it(opened, name):
+    page = opened(name, "tab=source", viewport={"width": 700, "height": 900})
+    row = page.locator("#tab-source [data-line=\"50\"]")
+    assert row.locator("pre").bounding_box()["x"] - row.bounding_box()["x"] <= 200
+    assert "60\u00d7" in row.locator(".rt").inner_text()
+    row.locator("pre").evaluate("(it) => { it.textContent = 'x'.repeat(999); }")
+    said = row.locator(".rt").bounding_box()
+    assert said["x"] + said["width"] <= 700
+
+
+def test_an_overview_with_room_shows_the_hottest_code_which_leads_to_its_line(opened):
+    page = opened("looked")
+    code = page.locator("#tab-overview .listing")
+    assert "~370 ms" in code.locator("[aria-current]").inner_text()
+    assert "pass" in code.locator("[aria-current]").inner_text()
+    code.focus()
+    page.keyboard.press("Enter")
+    settled(page, "tab=source.*line=51")
+    assert opened("steps").locator("#tab-overview .listing").count() == 0  # steps take the room
+
+
 def test_a_place_of_the_overview_leads_to_its_line(opened):
     page = opened("one")
     page.locator("#tab-overview .place", has_text="def backward()").click()

@@ -34,8 +34,11 @@ function starred(text) {
   return text.split("*").map((part, at) => (at % 2 ? element("b", part) : part)).filter((part) => part !== "");
 }
 
-/** @param go called with {file, line} when one chooses a place. */
-export function overview(data, go) {
+/**
+ * @param go called with {file, line} when one chooses a place.
+ * @param excerpt makes the lines around the hottest one, or null.
+ */
+export function overview(data, go, excerpt) {
   const panel = element("div", undefined, { class: "overview" });
   panel.append(element("section", undefined, { class: "over", hidden: "" }), strip(data));
   const columns = element("div", undefined, { class: "columns" });
@@ -45,6 +48,12 @@ export function overview(data, go) {
   right.append(findings(data));
   if (data.steps) course.append(...steps(data.steps));
   if (data.memory) course.append(memory(data));
+  const code = !course.childElementCount && data.findings.length < 2 && excerpt();
+  if (code) {
+    const section = element("section");
+    section.append(titled("Hottest code", code.ariaLabel), code);
+    right.append(section);
+  }
   columns.append(left, right); // in a narrow window, findings come before what is over time
   if (course.childElementCount) {
     columns.append(course);
@@ -182,7 +191,9 @@ function places(data, go) {
       list.append(placeRow(each, largest, go));
     }
   });
-  section.append(list, legend(kinds));
+  const named = new Set(data.strip.map(({ kind }) => kind));
+  section.append(list);
+  if ([...kinds].some((kind) => !named.has(kind))) section.append(legend(kinds));
   return section;
 }
 
@@ -251,11 +262,15 @@ function findings(data) {
   const number = data.findings.length;
   section.append(titled("Findings", number ? `${number} · seconds are upper bounds` : ""));
   const facts = data.silent.filter(({ fact }) => fact);
-  if (!number && !facts.length) section.append(element("p", plain(data.nothing), { class: "note" }));
+  if (!number && !facts.length) section.append(element("p", capital(plain(data.nothing))));
   for (const each of data.findings) section.append(finding(each));
-  for (const { kind, fact, reason } of facts) section.append(element("p", `No verdict on ${kind}: ${fact}. ${reason.slice(0, 1).toUpperCase()}${reason.slice(1)}.`));
+  for (const { kind, fact, reason } of facts) section.append(element("p", `No verdict on ${kind}: ${fact}. ${capital(reason)}.`));
   if (data.ranks.length && !data.lanes.some(({ title }) => title === "Ranks")) section.append(noted("What the ranks say", data.ranks));
   return section;
+}
+
+function capital(text) {
+  return text.slice(0, 1).toUpperCase() + text.slice(1);
 }
 
 function finding(each) {

@@ -11,7 +11,7 @@ import { KINDS } from "./kinds.js";
 import { layersPanel } from "./layers.js";
 import { head, overview, paintOver } from "./overview.js";
 import { RooflinePanel } from "./roofline.js";
-import { SourcePanel } from "./source.js";
+import { SourcePanel, excerpt } from "./source.js";
 import { element, SortedTable } from "./table.js";
 import { Timeline } from "./timeline.js";
 import { TimelinePanel } from "./timeline_panel.js";
@@ -152,14 +152,15 @@ function addHead(data) {
   byId("head").append(theme);
 }
 
-function addOverview(data) {
-  addTab("overview", "Overview", overview(data, (place) => {
+function addOverview(data, files) {
+  const go = (place) => {
     if (!source || !source.files.some(({ file }) => file === place.file)) { chooseTab("flame"); return; }
     chooseTab("source");
     source.open(source.files.findIndex(({ file }) => file === place.file));
     source.choose(source.shownLine(place.line), true);
     source.list.focus({ preventScroll: true });
-  }), 0);
+  };
+  addTab("overview", "Overview", overview(data, go, () => excerpt(files, go)), 0);
 }
 
 let source = null;
@@ -210,7 +211,7 @@ async function begin() {
   addHead(layout.overview);
   layout.sections.forEach((section) => addTab(section.name, section.title, panelOf(section)));
   if (layout.source.length) addSource(layout.source);
-  if (layout.overview) addOverview(layout.overview);
+  if (layout.overview) addOverview(layout.overview, layout.source);
   byId("end").append(...layout.end.map((line) => element("p", line)));
   showTab(settings.tab); // the contents may have to wait for the call paths
   const first = tabs().findIndex(({ dataset }) => !["overview", "source"].includes(dataset.tab));

@@ -6,6 +6,7 @@ import { element } from "./table.js";
 const FOLDED = 4; // so many lines without time become one
 const AROUND = 1; // lines that stay beside a definition
 const BODY = 60; // lines of a hot routine that stay below its definition
+const [ABOVE, BELOW] = [6, 8]; // lines of an excerpt around its own
 const HOT = 0.005; // share of the file's time from which on a line is one of the hot ones
 const about = (lines) => (lines?.some((line) => line.count === null) ? "~" : ""); // exact lines have a count
 const WORDS = new Set(("False|None|True|and|as|assert|async|await|break|class|continue|def|del|elif|else|except|finally"
@@ -42,12 +43,111 @@ export function coloured(lines) {
   });
 }
 
-export class SourcePanel {
+/** A file's lines, with the times beside them. */
+class Listing {
+  read({ text, routines, lines }) {
+    this.lines = text.split("\n");
+    this.colours = coloured(this.lines);
+    this.byLine = new Map();
+    for (const routine of routines) {
+      const here = this.byLine.get(this.shownLine(routine.line)) ?? [];
+      here.push(routine);
+      this.byLine.set(this.shownLine(routine.line), here);
+    }
+    this.looked = new Map(); // times of lines, by line
+    for (const each of lines) this.looked.set(each.line, [...(this.looked.get(each.line) ?? []), each]);
+    const timed = this.looked.size ? this.looked : this.byLine;
+    const ns = (entry) => entry[1].reduce((sum, each) => sum + each.ns, 0);
+    const byTime = [...timed].sort((a, b) => ns(b) - ns(a));
+    this.largest = byTime.length ? ns(byTime[0]) : 1;
+    const whole = byTime.reduce((sum, entry) => sum + ns(entry), 0);
+    this.hot = byTime.filter((entry) => ns(entry) >= HOT * whole).map(([number]) => number);
+    this.kinds = new Set([...timed.values()].flat().flatMap((each) => Object.keys(each.parts)));
+  }
+
+  /** Where a routine is shown: at its `def`, below its decorators. */
+  shownLine(line) {
+    for (let at = line; at < Math.min(line + 20, this.lines.length); at++) {
+      if (/^\s*(async\s+def|def|class)\b/.test(this.lines[at - 1])) return at;
+      if (!/^\s*(@|#|$|\)|\w+=)/.test(this.lines[at - 1])) break;
+    }
+    return line;
+  }
+
+  row(number) {
+    const routines = this.byLine.get(number) ?? [];
+    const looked = this.looked.get(number) ?? [];
+    const timed = this.looked.size ? looked : routines; // beside lines, only one kind of times
+    const row = element("div", undefined, { class: timed.length ? "ln" : "ln cold" });
+    row.dataset.line = number;
+    const sum = (value) => routines.reduce((total, each) => total + (value(each) ?? 0), 0);
+    const parts = {};
+    for (const each of timed) {
+      for (const [kind, ns] of Object.entries(each.parts)) parts[kind] = (parts[kind] ?? 0) + ns;
+    }
+    const ns = timed.reduce((total, each) => total + each.ns, 0);
+    const time = element("span", "", { class: "t" });
+    let shownBar = element("span");
+    if (timed.length) {
+      time.textContent = about(looked) + duration(ns);
+      shownBar = bar(parts, this.largest + (looked.length ? 0 : parts.wait ?? 0));
+    }
+    const words = []; // what else is known of the line, behind it
+    const callees = (whole, own) => { if (whole > 1.005 * own) words.push(`${duration(whole)} with callees`); };
+    if (routines.length) {
+      if (this.looked.size) words.push(`${duration(sum((each) => each.ns))} exact`);
+      callees(sum((each) => each.whole), sum((each) => each.ns));
+      if (sum((each) => each.calls)) words.push(`${count(sum((each) => each.calls))}×`);
+    } else if (looked.length && !about(looked)) {
+      callees(looked.reduce((total, each) => total + each.whole, 0), ns);
+      words.push(`${count(looked.reduce((total, each) => total + each.count, 0))}×`);
+    }
+    const groups = [...new Set([...routines, ...looked].map((each) => each.group).filter(Boolean))];
+    if (groups.length) words.push(`in ${groups.join(", ")}`);
+    const code = element("pre");
+    code.append(...this.colours[number - 1].map(([kind, text]) => (kind ? element("i", text, { class: kind }) : text)));
+    code.title = this.lines[number - 1].trim();
+    const both = element("span", undefined, { class: "text" });
+    both.append(code);
+    if (words.length) both.append(element("span", words.join(" · "), { class: "rt" }));
+    row.append(time, shownBar, element("span", String(number), { class: "n" }), both);
+    return row;
+  }
+}
+
+/** The lines around the one with the most time, which lead to it; null without any. */
+export function excerpt([dearest], go) {
+  const listing = new Listing();
+  if (dearest) listing.read(dearest);
+  if (!listing.hot?.length) return null;
+  const { file } = dearest, [chosen] = listing.hot;
+  const rows = element("div", undefined, { class: "listing", role: "link", tabindex: "0", "aria-label": `${file}, line ${chosen}` });
+  let [from, until] = [Math.max(chosen - ABOVE, 1), Math.min(chosen + BELOW, listing.lines.length)];
+  const begun = [...listing.byLine.keys()].filter((at) => at >= from && at <= chosen);
+  from = Math.max(...begun, from); // its routine's definition, unless that is far above
+  while (from < chosen && !listing.lines[from - 1].trim()) from++;
+  while (until > chosen && !listing.lines[until - 1].trim()) until--;
+  const indents = listing.lines.slice(from - 1, until).filter((text) => text.trim()).map((text) => text.search(/\S/));
+  const indent = Math.min(...indents);
+  for (let at = from; at <= until; at++) {
+    const row = listing.row(at);
+    row.querySelector("pre").style.textIndent = `-${indent}ch`;
+    rows.append(row);
+  }
+  rows.querySelector(`[data-line="${chosen}"]`)?.setAttribute("aria-current", "true");
+  const open = (at) => go({ file, line: Number(at ?? chosen) });
+  rows.addEventListener("click", (event) => open(event.target.closest("[data-line]")?.dataset.line));
+  rows.addEventListener("keydown", (event) => { if (event.key === "Enter") open(); });
+  return rows;
+}
+
+export class SourcePanel extends Listing {
   /**
    * @param files [{file, of, note, ns, text, routines}], the dearest first; `of`: whose it is.
    * @param state {run, file, line, keep}: `keep` is called with what the address shall have.
    */
   constructor(files, state) {
+    super();
     Object.assign(this, { files, ...state });
     this.panel = element("div", undefined, { class: "source" });
     this.controls = element("div", undefined, { class: "controls" });
@@ -83,27 +183,11 @@ export class SourcePanel {
   open(at, line = 0) {
     this.number = at;
     this.select.value = at;
-    const { text, routines, lines, note } = this.files[at];
-    this.lines = text.split("\n");
-    this.colours = coloured(this.lines);
-    this.note.textContent = note;
-    this.note.hidden = !note;
-    this.byLine = new Map();
-    for (const routine of routines) {
-      const here = this.byLine.get(this.shownLine(routine.line)) ?? [];
-      here.push(routine);
-      this.byLine.set(this.shownLine(routine.line), here);
-    }
-    this.looked = new Map(); // times of lines, by line
-    for (const each of lines) this.looked.set(each.line, [...(this.looked.get(each.line) ?? []), each]);
-    const timed = this.looked.size ? this.looked : this.byLine;
-    const ns = (entry) => entry[1].reduce((sum, each) => sum + each.ns, 0);
-    const byTime = [...timed].sort((a, b) => ns(b) - ns(a));
-    this.largest = byTime.length ? ns(byTime[0]) : 1;
-    const whole = byTime.reduce((sum, entry) => sum + ns(entry), 0);
-    this.hot = byTime.filter((entry) => ns(entry) >= HOT * whole).map(([number]) => number);
-    const kinds = new Set([...timed.values()].flat().flatMap((each) => Object.keys(each.parts)));
-    this.legendPlace.replaceChildren(legend(kinds));
+    const file = this.files[at];
+    this.read(file);
+    this.note.textContent = file.note;
+    this.note.hidden = !file.note;
+    this.legendPlace.replaceChildren(legend(this.kinds));
     this.chosen = line || this.hot[0] || 1;
     this.isRevealed = false;
     this.fill();
@@ -120,15 +204,6 @@ export class SourcePanel {
     if (list.scrollHeight > list.clientHeight + 1) {
       list.scrollTop += row.getBoundingClientRect().top - list.getBoundingClientRect().top - list.clientHeight / 2;
     } else if (this.isReached) row.scrollIntoView({ block: "center" });
-  }
-
-  /** Where a routine is shown: at its `def`, below its decorators. */
-  shownLine(line) {
-    for (let at = line; at < Math.min(line + 20, this.lines.length); at++) {
-      if (/^\s*(async\s+def|def|class)\b/.test(this.lines[at - 1])) return at;
-      if (!/^\s*(@|#|$|\)|\w+=)/.test(this.lines[at - 1])) break;
-    }
-    return line;
   }
 
   /** The last line of the routine that begins at a line, by its indentation. */
@@ -180,47 +255,14 @@ export class SourcePanel {
 
   headRow() {
     const head = element("div", undefined, { class: "ln head" });
-    head.append(...["time", "by kind", "with callees", "calls"].map((text, at) => element("span", text, { class: at === 1 ? "" : "t" })),
-      element("span"), element("span"));
+    head.append(element("span", "time", { class: "t" }), element("span", "by kind"));
     return head;
   }
 
   row(number) {
-    const routines = this.byLine.get(number) ?? [];
-    const looked = this.looked.get(number) ?? [];
-    const timed = this.looked.size ? looked : routines; // beside lines, only one kind of times
-    const row = element("div", undefined, { class: timed.length ? "ln" : "ln cold", role: "option",
-      "aria-selected": String(number === this.chosen) });
-    row.dataset.line = number;
-    const sum = (value) => routines.reduce((total, each) => total + (value(each) ?? 0), 0);
-    const parts = {};
-    for (const each of timed) {
-      for (const [kind, ns] of Object.entries(each.parts)) parts[kind] = (parts[kind] ?? 0) + ns;
-    }
-    const ns = timed.reduce((total, each) => total + each.ns, 0);
-    const [time, whole, calls] = [element("span", "", { class: "t" }), element("span", "", { class: "n whole" }), element("span", "", { class: "n calls" })];
-    let shownBar = element("span");
-    if (timed.length) {
-      time.textContent = about(looked) + duration(ns);
-      shownBar = bar(parts, this.largest + (looked.length ? 0 : parts.wait ?? 0));
-    }
-    if (routines.length) {
-      const more = sum((each) => each.whole);
-      whole.textContent = more > 1.005 * sum((each) => each.ns) ? duration(more) : "";
-      if (sum((each) => each.calls)) calls.textContent = `${count(sum((each) => each.calls))}×`;
-    } else if (looked.length && !about(looked)) {
-      const more = looked.reduce((total, each) => total + each.whole, 0);
-      whole.textContent = more > 1.005 * ns ? duration(more) : "";
-      calls.textContent = `${count(looked.reduce((total, each) => total + each.count, 0))}×`;
-    }
-    const code = element("pre");
-    code.append(...this.colours[number - 1].map(([kind, text]) => (kind ? element("i", text, { class: kind }) : text)));
-    if (routines.length && this.looked.size) {
-      code.append(element("span", `${duration(sum((each) => each.ns))} exact`, { class: "rt" }));
-    }
-    const groups = [...new Set([...routines, ...looked].map((each) => each.group).filter(Boolean))];
-    if (groups.length) code.append(element("span", `in ${groups.join(", ")}`, { class: "rt" }));
-    row.append(time, shownBar, whole, calls, element("span", String(number), { class: "n" }), code);
+    const row = super.row(number);
+    row.setAttribute("role", "option");
+    row.setAttribute("aria-selected", String(number === this.chosen));
     return row;
   }
 
