@@ -101,7 +101,8 @@ def native(name: str, sources: list[str], *more: str) -> Extension:
 
 
 ENGINE = [
-    *("allocator", "api", "append", "arguments", "autograd", "awaits", "batches", "calltree"),
+    *("activity", "allocator", "api", "append", "arguments", "autograd", "awaits", "batches"),
+    *("calltree",),
     *("carry", "children", "children_of", "codes", "collectives", "confined", "confined_calls"),
     *("counters", "counters_python", "engine", "evaluation"),
     *("environment", "events", "exit", "exit_row", "flat", "fork", "frames", "gpu", "greenlets"),
@@ -142,7 +143,11 @@ EXTENSIONS = [
         ],
         "-fvisibility=hidden",
     ),
-    native("remote", ["remote_python.c", "remote.c"], "-fvisibility=hidden"),
+    native(
+        "remote",
+        ["remote_python.c", "remote.c", "line_looks.c", "activity.c", "own_files.c"],
+        "-fvisibility=hidden",
+    ),
     # Many spellings of a few small functions, beside whose callees -O2 would not be noticed.
     native("blas", ["blas.c"], "-fvisibility=hidden", "-O1"),
     # No module for Python: NCCL loads it as its profiler.

@@ -174,7 +174,7 @@ static void start_routines(const Options *options)
     mpi_wanted = options->mpi != 0;
     operators_library = options->operators;
     operators_wanted = (int)options->operator_calls;
-    own_files_start(options->own_libraries, options->own_texts);
+    program_files = (OwnFiles){options->own_libraries, options->own_texts};
     line_thread_wanted = options->lines_inside != 0;
     lines_start(options->line_routines, options->lines_of_all != 0);
     threads_apart = lines_used || spans_limit ? UINT64_MAX : (uint64_t)options->threads_apart;

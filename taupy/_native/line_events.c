@@ -1,7 +1,6 @@
 /* See line_events.h. Everything here runs under the GIL. */
 #include "line_events.h"
 #include "hooks.h"
-#include "own_files.h"
 #include "timing.h"
 
 #define CODE_UNIT_BYTES 2 /* in all versions */

@@ -1,31 +1,27 @@
 /* See line_looks.h. */
 #define _GNU_SOURCE
 #include "line_looks.h"
-#include "own_files.h"
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
+#include "clock.h"
+#include "table.h"
 #include <sys/mman.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #define MAGIC "TAUPYLIN"
-#define IMPORTING "<frozen importlib"
 #define ROWS_AT_MOST ((1 << 14) - 1)
 #define ROW_SLOTS (1u << 15)
 #define CODES_AT_MOST (1 << 13)
 #define CODE_BYTES_AT_MOST (16ll << 20)
-#define CODE_SLOTS (1u << 14)
-#define CODES_KNOWN_AT_MOST (CODE_SLOTS / 4 * 3)
+#define NUMBER_SLOTS (1u << 14)
+#define KNOWN_AT_MOST ((1 << 14) - 1)
+#define KNOWN_SLOTS (1u << 15)
 #define CHECK_NS 1000000000ll /* how often it is checked that an address still has the same code */
 #define TRIES 3
 #define NO_CODE (-1)
 #define NOT_WRITTEN (-2)
 #define ADDED_UP UINT32_MAX
 #define TEXT_AT_MOST 16384 /* characters */
+#define JOIN_AFTER 1024 /* looks left out, if adding up rows has made little room */
 
-enum Does { CPU, GIL, LOCK, WAIT, DISK, RUNNABLE, ACTIVE };
 enum Kind { OTHER, OWN, IMPORT };
 
 typedef struct Head {
@@ -53,6 +49,7 @@ typedef struct CodeHead {
 typedef struct Code {
     uint64_t address, file, name, lines, units;
     int64_t checked_ns; /* 0: there was none at the last look */
+    uint32_t process;
     int32_t first_line, number;
     enum Kind kind;
 } Code;
@@ -62,72 +59,61 @@ typedef struct Number { /* of a code object in the file, by its content */
     int32_t number;
 } Number;
 
-typedef struct Looks {
+struct Looks {
     Head head;
-    int64_t pid;
-    uint64_t ticks;
+    OwnFiles own;
+    LookIsOver *is_over;
+    void *context;
     int files[2]; /* of rows and of codes */
-    int tasks, has_files, is_full;
     int64_t code_bytes;
+    int64_t join_at; /* rows are added up only when so many looks were left out */
     int32_t code_count, known_count, row_count;
-    Code codes[CODE_SLOTS];
-    Number numbers[CODE_SLOTS];
+    uint32_t forgotten; /* how often the known codes were */
+    Code known[KNOWN_AT_MOST];
+    uint16_t known_slots[KNOWN_SLOTS]; /* number of a known code, + 1 */
+    Number numbers[NUMBER_SLOTS];
     Row rows[ROWS_AT_MOST];
-    const Thread *of[ROWS_AT_MOST]; /* whose row it is; NULL: of several */
-    uint16_t slots[ROW_SLOTS];      /* number of a row, + 1 */
-} Looks;
+    const void *of[ROWS_AT_MOST];  /* whose row it is; NULL: of several */
+    uint16_t row_slots[ROW_SLOTS]; /* number of a row, + 1 */
+};
 
-static Looks *looks;
-static int run_directory;
-
-int line_looks_begin(int folder, int tasks, uint64_t ticks)
+Looks *line_looks_new(OwnFiles own, LookIsOver *is_over, void *context)
 {
-    run_directory = folder;
-    if (looks == NULL || looks->ticks != ticks) {
-        if (looks != NULL)
-            munmap(looks, sizeof *looks);
-        looks = mmap(NULL, sizeof *looks, PROT_READ | PROT_WRITE,
-                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-        if (looks == MAP_FAILED) {
-            looks = NULL;
-            return -1;
-        }
-        looks->pid = getpid();
-        looks->ticks = ticks;
-        memcpy(looks->head.magic, MAGIC, sizeof looks->head.magic);
-    }
-    looks->tasks = tasks;
-    looks->has_files = 0; /* the descriptors of an earlier thread are gone */
-    return 0;
+    Looks *looks = mmap(NULL, sizeof *looks, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (looks == MAP_FAILED)
+        return NULL;
+    memcpy(looks->head.magic, MAGIC, sizeof looks->head.magic);
+    looks->own = own;
+    looks->is_over = is_over;
+    looks->context = context;
+    looks->files[0] = looks->files[1] = -1;
+    return looks;
 }
 
-/* The files are made at the first look: a short process has none. */
-static int files_open(void)
+void line_looks_free(Looks *looks) { munmap(looks, sizeof *looks); }
+
+void line_looks_write_to(Looks *looks, int rows, int codes)
 {
-    static const char *const endings[] = {"lines", "codes"};
-    for (int i = 0; i < 2 && !looks->has_files; i++) {
-        char name[64];
-        snprintf(name, sizeof name, "%lld-%llx.%s", (long long)looks->pid,
-                 (unsigned long long)looks->ticks, endings[i]);
-        looks->files[i] =
-            openat(run_directory, name, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
-        if (looks->files[i] < 0)
-            return -1;
-    }
-    looks->has_files = 1;
-    return 0;
+    looks->files[0] = rows;
+    looks->files[1] = codes;
 }
 
-static int written(int file, const void *data, size_t size, int64_t at)
+static int written(Looks *looks, int file, const void *data, size_t size, int64_t at)
 {
     return pwrite(looks->files[file], data, size, at) == (ssize_t)size ? 0 : -1;
 }
 
-void line_looks_spent(int64_t cpu_ns)
+void line_looks_spent(Looks *looks, int64_t cpu_ns)
 {
     looks->head.cpu_ns += cpu_ns;
-    if (files_open() == 0)
-        (void)written(0, &looks->head, sizeof looks->head, 0);
+    (void)written(looks, 0, &looks->head, sizeof looks->head, 0);
+}
+
+void line_looks_refused(Looks *looks, int why)
+{
+    looks->head.refused = why;
+    line_looks_spent(looks, 0);
 }
 
 /* ---------------------------------------------------------------- code */
@@ -185,48 +171,75 @@ static int64_t text_at(const RemoteThread *thread, uint64_t address, char *to)
 
 static char file_text[4 * TEXT_AT_MOST + 1], name_text[4 * TEXT_AT_MOST + 1];
 
-static enum Kind kind_of(const char *file)
+static enum Kind kind_of(const Looks *looks, const char *file)
 {
-    return strncmp(file, IMPORTING, strlen(IMPORTING)) == 0 ? IMPORT
-           : file_is_own(file)                              ? OWN
-                                                            : OTHER;
+    return file_imports(file) ? IMPORT : file_is_own(&looks->own, file) ? OWN : OTHER;
 }
 
-static Code *code_slot(uint64_t address)
+static uint16_t *known_slot(Looks *looks, uint32_t process, uint64_t address)
 {
-    size_t slot = table_hash(address) & (CODE_SLOTS - 1);
-    while (looks->codes[slot].address != 0 && looks->codes[slot].address != address)
-        slot = (slot + 1) & (CODE_SLOTS - 1);
-    return &looks->codes[slot];
+    size_t slot = table_hash(address ^ (uint64_t)process << 40) >> 40 & (KNOWN_SLOTS - 1);
+    for (;; slot = (slot + 1) & (KNOWN_SLOTS - 1)) {
+        const Code *code = &looks->known[looks->known_slots[slot] - 1];
+        if (looks->known_slots[slot] == 0 ||
+            (code->address == address && code->process == process))
+            return &looks->known_slots[slot];
+    }
+}
+
+/* The code object at an address, if it is known. */
+static Code *code_known(Looks *looks, const LookedThread *looked, uint64_t address)
+{
+    uint16_t at = *known_slot(looks, looked->process, address);
+    return at == 0 ? NULL : &looks->known[at - 1];
+}
+
+/* Where there is no room, all that is known is read anew, as processes end unnoticed here. */
+static Code *code_new(Looks *looks, uint32_t process, uint64_t address)
+{
+    if (looks->known_count == KNOWN_AT_MOST) {
+        memset(looks->known_slots, 0, sizeof looks->known_slots);
+        looks->known_count = 0;
+        looks->forgotten++;
+    }
+    *known_slot(looks, process, address) = (uint16_t)++looks->known_count;
+    return &looks->known[looks->known_count - 1];
+}
+
+static int is_same(const Code *code, const RemoteCode *head)
+{
+    return code->file == head->file && code->name == head->name && code->lines == head->lines &&
+           code->first_line == head->first_line;
 }
 
 /* The code object at an address, which is read when it is first seen, and again when another one
  * has taken its place. NULL: there is none. */
-static Code *code_at(const RemoteThread *thread, uint64_t address, int64_t now)
+static Code *code_at(Looks *looks, const LookedThread *looked, uint64_t address, int64_t now)
 {
-    Code *code = code_slot(address);
+    Code *code = code_known(looks, looked, address);
+    int is_there = code != NULL && code->checked_ns != 0;
     RemoteCode head;
-    if (code->checked_ns != 0 && now - code->checked_ns < CHECK_NS)
+    if (is_there && now - code->checked_ns < CHECK_NS)
         return code;
-    if (remote_code(thread, address, &head) != 0) {
+    if (remote_code(&looked->remote, address, &head) == 0) {
+        if (is_there && is_same(code, &head)) {
+            code->checked_ns = now;
+            return code;
+        }
+        if (text_at(&looked->remote, head.file, file_text) >= 0) {
+            if (code == NULL)
+                code = code_new(looks, looked->process, address);
+            *code = (Code){address, head.file, head.name, head.lines, head.units, now,
+                           looked->process, head.first_line, NOT_WRITTEN,
+                           kind_of(looks, file_text)};
+            return code;
+        }
+    }
+    if (code != NULL) {
         code->checked_ns = 0;
         code->kind = OTHER;
-        return NULL;
     }
-    if (code->checked_ns != 0 && code->file == head.file && code->name == head.name &&
-        code->lines == head.lines && code->first_line == head.first_line) {
-        code->checked_ns = now;
-        return code;
-    }
-    if (text_at(thread, head.file, file_text) < 0)
-        return NULL;
-    if (code->address == 0 && looks->known_count++ == CODES_KNOWN_AT_MOST) {
-        looks->known_count--;
-        return NULL;
-    }
-    *code = (Code){address, head.file, head.name, head.lines, head.units, now, head.first_line,
-                   NOT_WRITTEN, kind_of(file_text)};
-    return code;
+    return NULL;
 }
 
 static uint64_t hash_more(uint64_t hash, const char *data, size_t size)
@@ -237,8 +250,8 @@ static uint64_t hash_more(uint64_t hash, const char *data, size_t size)
 }
 
 /* Its table of lines: into the hash or, if that is NULL, into the file. Returns -1 on failure. */
-static int lines_read(const RemoteThread *thread, const RemoteCode *head, uint64_t *hash,
-                      int64_t at)
+static int lines_read(Looks *looks, const RemoteThread *thread, const RemoteCode *head,
+                      uint64_t *hash, int64_t at)
 {
     static char piece[1 << 14];
     for (uint64_t done = 0; done < head->line_bytes; done += sizeof piece) {
@@ -249,31 +262,32 @@ static int lines_read(const RemoteThread *thread, const RemoteCode *head, uint64
             return -1;
         if (hash != NULL)
             *hash = hash_more(*hash, piece, size);
-        else if (written(1, piece, size, at + (int64_t)done) != 0)
+        else if (written(looks, 1, piece, size, at + (int64_t)done) != 0)
             return -1;
     }
     return 0;
 }
 
-/* Write a code object behind the others; code that is made again has the number that it had. */
-static int32_t number_new(const RemoteThread *thread, const Code *code)
+/* Write a code object behind the others; code that is made again has the number that it had.
+ * Returns NO_CODE if there is no room, NOT_WRITTEN if it is not there any more. */
+static int32_t number_new(Looks *looks, const RemoteThread *thread, const Code *code)
 {
     RemoteCode head;
     int64_t file, name;
     uint64_t hash = 0xcbf29ce484222325;
-    if (remote_code(thread, code->address, &head) != 0 ||
+    if (remote_code(thread, code->address, &head) != 0 || !is_same(code, &head) ||
         (file = text_at(thread, head.file, file_text)) < 0 ||
         (name = text_at(thread, head.name, name_text)) < 0)
-        return NO_CODE;
+        return NOT_WRITTEN;
     hash = hash_more(hash, file_text, (size_t)file + 1);
     hash = hash_more(hash, name_text, (size_t)name + 1);
     hash = hash_more(hash, (const char *)&head.first_line, sizeof head.first_line);
-    if (lines_read(thread, &head, &hash, 0) != 0)
-        return NO_CODE;
+    if (lines_read(looks, thread, &head, &hash, 0) != 0)
+        return NOT_WRITTEN;
     hash |= 1;
-    size_t slot = table_hash(hash) & (CODE_SLOTS - 1);
+    size_t slot = table_hash(hash) >> 40 & (NUMBER_SLOTS - 1);
     while (looks->numbers[slot].hash != 0 && looks->numbers[slot].hash != hash)
-        slot = (slot + 1) & (CODE_SLOTS - 1);
+        slot = (slot + 1) & (NUMBER_SLOTS - 1);
     Number *number = &looks->numbers[slot];
     if (number->hash != 0)
         return number->number;
@@ -281,209 +295,195 @@ static int32_t number_new(const RemoteThread *thread, const Code *code)
     int64_t at = looks->code_bytes, lines = at + (int64_t)sizeof start + file + name;
     if (looks->code_count == CODES_AT_MOST ||
         lines + (int64_t)head.line_bytes > CODE_BYTES_AT_MOST ||
-        written(1, file_text, (size_t)file, at + (int64_t)sizeof start) != 0 ||
-        written(1, name_text, (size_t)name, at + (int64_t)sizeof start + file) != 0 ||
-        lines_read(thread, &head, NULL, lines) != 0 || written(1, &start, sizeof start, at) != 0)
+        written(looks, 1, file_text, (size_t)file, at + (int64_t)sizeof start) != 0 ||
+        written(looks, 1, name_text, (size_t)name, at + (int64_t)sizeof start + file) != 0 ||
+        lines_read(looks, thread, &head, NULL, lines) != 0 ||
+        written(looks, 1, &start, sizeof start, at) != 0)
         return NO_CODE;
     looks->code_bytes = lines + (int64_t)head.line_bytes;
     *number = (Number){hash, looks->code_count++};
     return number->number;
 }
 
-static int32_t number_of(const RemoteThread *thread, Code *code)
+static int32_t number_of(Looks *looks, const RemoteThread *thread, Code *code)
 {
     if (code->number == NOT_WRITTEN)
-        code->number = number_new(thread, code);
+        code->number = number_new(looks, thread, code);
     return code->number;
 }
 
 /* ---------------------------------------------------------------- rows */
 
-static uint16_t *row_slot(const Row *key)
+static int is_row(const Row *row, const Row *key)
 {
-    uint64_t hash = table_hash(key->thread ^ (uint64_t)key->state << 32);
-    hash = table_hash(hash ^ (uint32_t)key->inner ^ (uint64_t)(uint32_t)key->inner_at << 32);
-    hash = table_hash(hash ^ (uint32_t)key->own ^ (uint64_t)(uint32_t)key->own_at << 32);
-    for (size_t slot = hash & (ROW_SLOTS - 1);; slot = (slot + 1) & (ROW_SLOTS - 1)) {
-        const Row *row = &looks->rows[looks->slots[slot] - 1];
-        if (looks->slots[slot] == 0 ||
-            (row->thread == key->thread && row->state == key->state && row->inner == key->inner &&
-             row->inner_at == key->inner_at && row->own == key->own && row->own_at == key->own_at))
-            return &looks->slots[slot];
-    }
+    return row->pid == key->pid && row->ticks == key->ticks && row->thread == key->thread &&
+           row->state == key->state && row->inner == key->inner &&
+           row->inner_at == key->inner_at && row->own == key->own && row->own_at == key->own_at;
 }
 
-static void row_write(int32_t at)
+static uint16_t *row_slot(Looks *looks, const Row *key)
 {
-    (void)written(0, &looks->rows[at], sizeof(Row),
+    uint64_t hash = table_hash((uint64_t)key->pid ^ key->ticks);
+    hash = table_hash(hash ^ key->thread ^ (uint64_t)key->state << 32);
+    hash = table_hash(hash ^ (uint32_t)key->inner ^ (uint64_t)(uint32_t)key->inner_at << 32);
+    hash = table_hash(hash ^ (uint32_t)key->own ^ (uint64_t)(uint32_t)key->own_at << 32);
+    size_t slot = hash >> 40 & (ROW_SLOTS - 1);
+    while (looks->row_slots[slot] != 0 && !is_row(&looks->rows[looks->row_slots[slot] - 1], key))
+        slot = (slot + 1) & (ROW_SLOTS - 1);
+    return &looks->row_slots[slot];
+}
+
+static void rows_write(Looks *looks, int32_t at, int32_t count)
+{
+    (void)written(looks, 0, &looks->rows[at], (size_t)count * sizeof(Row),
                   (int64_t)sizeof(Head) + at * (int64_t)sizeof(Row));
 }
 
-/* Add up the rows of threads that have ended and whose memory has become another's: so are their
- * times (thread_rows.h). */
-static void rows_join(void)
+static Row *row_of(Looks *looks, const Row *key, const void *of)
+{
+    uint16_t *slot = row_slot(looks, key);
+    if (*slot == 0) {
+        if (looks->row_count == ROWS_AT_MOST)
+            return NULL;
+        Row *row = &looks->rows[looks->row_count];
+        looks->of[looks->row_count] = of;
+        *slot = (uint16_t)++looks->row_count;
+        *row = *key;
+        row->looks = row->time_ns = 0;
+        row->squares = 0;
+    }
+    return &looks->rows[*slot - 1];
+}
+
+static void row_add(Row *row, int64_t number, int64_t time_ns, double squares)
+{
+    row->looks += number;
+    row->time_ns += time_ns;
+    row->squares += squares;
+}
+
+void line_looks_join(Looks *looks)
 {
     int32_t count = looks->row_count;
-    memset(looks->slots, 0, sizeof looks->slots);
+    memset(looks->row_slots, 0, sizeof looks->row_slots);
     looks->row_count = 0;
     for (int32_t i = 0; i < count; i++) {
         Row row = looks->rows[i];
-        const Thread *of = looks->of[i];
-        if (of != NULL && of->index != row.thread) {
+        const void *of = looks->of[i];
+        if (row.thread != ADDED_UP &&
+            looks->is_over(looks->context, row.pid, row.ticks, row.thread, of)) {
             row.thread = ADDED_UP;
             of = NULL;
         }
-        uint16_t *slot = row_slot(&row);
-        if (*slot == 0) {
-            int32_t at = looks->row_count++;
-            looks->rows[at] = row;
-            looks->of[at] = of;
-            *slot = (uint16_t)(at + 1);
-        } else {
-            Row *whole = &looks->rows[*slot - 1];
-            whole->looks += row.looks;
-            whole->time_ns += row.time_ns;
-            whole->squares += row.squares;
-        }
+        row_add(row_of(looks, &row, of), row.looks, row.time_ns, row.squares);
     }
-    if (ftruncate(looks->files[0], (off_t)(sizeof(Head) + (size_t)looks->row_count * sizeof(Row))))
-        return;
-    for (int32_t at = 0; at < looks->row_count; at++)
-        row_write(at);
-    looks->is_full = looks->row_count > ROWS_AT_MOST / 8 * 7;
+    if (ftruncate(looks->files[0],
+                  (off_t)(sizeof(Head) + (size_t)looks->row_count * sizeof(Row))) == 0)
+        rows_write(looks, 0, looks->row_count);
 }
 
-static void note(const LookedThread *looked, Row *key, int64_t took)
+static void note(Looks *looks, const LookedThread *looked, const Row *key, int64_t took)
 {
-    if (key->inner >= 0 && looks->row_count == ROWS_AT_MOST && !looks->is_full)
-        rows_join();
-    uint16_t *slot = key->inner >= 0 ? row_slot(key) : NULL;
-    if (slot == NULL || (*slot == 0 && looks->row_count == ROWS_AT_MOST)) {
+    Row *row = key->inner >= 0 ? row_of(looks, key, looked->of) : NULL;
+    if (row == NULL && key->inner >= 0 && looks->head.left_out >= looks->join_at) {
+        line_looks_join(looks);
+        if (looks->row_count > ROWS_AT_MOST / 8 * 7)
+            looks->join_at = looks->head.left_out + JOIN_AFTER;
+        row = row_of(looks, key, looked->of);
+    }
+    if (row == NULL) {
         looks->head.left_out++;
         return;
     }
-    if (*slot == 0) {
-        int32_t at = looks->row_count++;
-        looks->rows[at] = *key;
-        looks->of[at] = looked->thread;
-        *slot = (uint16_t)(at + 1);
-    }
-    Row *row = &looks->rows[*slot - 1];
-    row->looks++;
-    row->time_ns += took;
-    row->squares += (double)took * (double)took;
+    row_add(row, 1, took, (double)took * (double)took);
     looks->head.looks++;
-    row_write(*slot - 1);
+    rows_write(looks, (int32_t)(row - looks->rows), 1);
 }
 
 /* ---------------------------------------------------------------- one look */
 
-static ssize_t task_read(long tid, const char *name, char *to, size_t size)
-{
-    char path[48];
-    snprintf(path, sizeof path, "%ld/%s", tid, name);
-    int file = openat(looks->tasks, path, O_RDONLY | O_CLOEXEC);
-    ssize_t got = file < 0 ? -1 : read(file, to, size - 1);
-    if (file >= 0)
-        close(file);
-    to[got > 0 ? got : 0] = 0;
-    return got;
-}
-
-/* What a thread does; -1: there is no such thread any more. Of a process that may not be dumped,
- * the file `syscall` is root's. */
-static int activity(const RemoteThread *thread)
-{
-    char text[512];
-    long tid = (long)thread->native_id;
-    if (task_read(tid, "syscall", text, sizeof text) > 0) {
-        if (strncmp(text, "running", 7) == 0)
-            return ACTIVE;
-        char *words;
-        if (strtol(text, &words, 10) == SYS_futex) {
-            uint64_t address = strtoull(words, NULL, 16);
-            return address - thread->layout.gil < thread->layout.gil_size ? GIL : LOCK;
-        }
-    }
-    if (task_read(tid, "stat", text, sizeof text) <= 0)
-        return -1;
-    const char *state = strrchr(text, ')');
-    return state == NULL || state[1] == 0 ? ACTIVE
-           : state[2] == 'D'              ? DISK
-           : state[2] == 'R'              ? ACTIVE
-                                          : WAIT;
-}
+typedef struct Stop {
+    Looks *looks;
+    const LookedThread *looked;
+} Stop;
 
 /* A look may end at code of the program. */
-static int is_own(void *unused, uint64_t code)
+static int is_own(void *context, uint64_t address)
 {
-    (void)unused;
-    return code_slot(code)->kind == OWN;
+    const Stop *stop = context;
+    const Code *code = code_known(stop->looks, stop->looked, address);
+    return code != NULL && code->kind == OWN;
 }
 
 enum Place { PLACE_KNOWN, PLACE_NONE, PLACE_TORN };
 
 /* The innermost place, and the innermost of the program. */
-static enum Place place(const RemoteThread *thread, const RemoteFrame *frames, size_t count,
-                        int64_t now, Row *key)
+static enum Place place(Looks *looks, const LookedThread *looked, const RemoteFrame *frames,
+                        size_t count, int64_t now, Row *key)
 {
-    size_t own = count;
-    for (size_t i = 0; i < count && own == count; i++) {
-        const Code *code = code_at(thread, frames[i].code, now);
+    const RemoteThread *thread = &looked->remote;
+    uint32_t forgotten = looks->forgotten;
+    Code *inner = NULL, *own = NULL;
+    for (size_t i = 0; i < count && own == NULL; i++) {
+        Code *code = code_at(looks, looked, frames[i].code, now);
         int64_t instruction = frames[i].instruction;
-        if (code == NULL || instruction < -2 || instruction >= (int64_t)(2 * code->units))
+        if (code == NULL || instruction < -2 || instruction >= (int64_t)(2 * code->units) ||
+            looks->forgotten != forgotten)
             return PLACE_TORN;
         if (code->kind == IMPORT) {
             looks->head.imports++;
             return PLACE_NONE;
         }
-        if (code->kind == OWN)
-            own = i;
+        if (i == 0) {
+            inner = code;
+            key->inner_at = (int32_t)instruction;
+        }
+        if (code->kind == OWN) {
+            own = code;
+            key->own_at = (int32_t)instruction;
+        }
     }
-    if (count == 0)
+    if (inner == NULL)
         return PLACE_NONE;
-    key->inner = number_of(thread, code_slot(frames[0].code));
-    key->inner_at = (int32_t)frames[0].instruction;
-    key->own = NO_CODE;
-    if (own < count) {
-        key->own = number_of(thread, code_slot(frames[own].code));
-        key->own_at = (int32_t)frames[own].instruction;
-    }
-    return PLACE_KNOWN;
+    key->inner = number_of(looks, thread, inner);
+    key->own = own == NULL ? NO_CODE : number_of(looks, thread, own);
+    return key->inner == NOT_WRITTEN || key->own == NOT_WRITTEN ? PLACE_TORN : PLACE_KNOWN;
 }
 
-enum LookResult line_looks_take(LookedThread *looked)
+enum LookResult line_looks_take(Looks *looks, LookedThread *looked)
 {
     static RemoteFrame frames[REMOTE_FRAMES_AT_MOST];
     RemoteThread *thread = &looked->remote;
-    Row key = {.pid = looks->pid, .ticks = looks->ticks, .thread = (uint32_t)looked->index};
-    uint64_t moved = thread->moved;
-    if (files_open() != 0)
-        return LOOK_ENDED;
+    const uint64_t moved = thread->moved;
+    Stop stop = {looks, looked};
     for (int try = 0; try < TRIES; try++) {
+        Row key = {.pid = looked->pid, .ticks = looked->ticks, .thread = (uint32_t)looked->index,
+                   .own = NO_CODE};
         size_t count;
-        enum RemoteResult result = remote_look(thread, is_own, NULL, frames, &count);
-        if (result == REMOTE_FORBIDDEN) {
-            looks->head.refused = EPERM;
+        enum RemoteResult result = remote_look(thread, is_own, &stop, frames, &count);
+        if (result == REMOTE_FORBIDDEN)
             return LOOK_FORBIDDEN;
-        }
         if (result == REMOTE_GONE)
             return LOOK_ENDED;
         int64_t now = clock_true_ns(CLOCK_MONOTONIC);
-        enum Place found =
-            result == REMOTE_TORN ? PLACE_TORN : place(thread, frames, count, now, &key);
+        enum Place found = result == REMOTE_TORN
+                               ? PLACE_TORN
+                               : place(looks, looked, frames, count, now, &key);
         if (found == PLACE_TORN)
             continue;
         int64_t took = now - looked->looked_ns;
-        int does = found == PLACE_KNOWN ? activity(thread) : ACTIVE;
         looked->looked_ns = now;
+        if (found == PLACE_NONE) { /* only what it does from now on counts */
+            activity_from_now(&looked->activity);
+            return LOOK_TAKEN;
+        }
+        int does = activity_now(&looked->activity, thread->layout.gil, thread->layout.gil_size,
+                                took);
         if (does < 0)
             return LOOK_ENDED;
-        if (found == PLACE_KNOWN) {
-            key.state = (uint32_t)does;
-            looks->head.moved += (int64_t)(thread->moved - moved);
-            note(looked, &key, took);
-        }
+        key.state = (uint32_t)does;
+        looks->head.moved += (int64_t)(thread->moved - moved);
+        note(looks, looked, &key, took);
         return LOOK_TAKEN;
     }
     looks->head.torn++;

@@ -1,35 +1,53 @@
-/* Looks at the lines that this process's threads are in, taken from within it, where the watch may
- * not read the process (`taupy run --lines=inside`): what a look counts for is decided as in
- * `watch/lines.py`, and written into files as those of the watch (`state/lines.py`), of this process
- * alone. No Python here, nothing is allocated, and only line_thread.c's thread calls it. */
+/* Looks at the lines that threads are in: what a look counts for, and the files of `state/lines.py`
+ * in which that is counted. The watch looks from outside, at many processes (remote_python.c); with
+ * `taupy run --lines=inside`, a thread in each process looks at this one (line_thread.c). How often
+ * is theirs to decide. No Python here; what is read of a process is not trusted.
+ *
+ * All that is known of one run takes at most 4 MiB, however long it lasts; nothing else is allocated.
+ * Only one thread may look. */
 #ifndef TAUPY_LINE_LOOKS_H
 #define TAUPY_LINE_LOOKS_H
 
-#include "calltree.h"
+#include "activity.h"
+#include "own_files.h"
 #include "remote.h"
+
+typedef struct Looks Looks;
 
 /* A thread that is looked at. */
 typedef struct LookedThread {
-    Thread *thread;
-    uint64_t index; /* its number when it was found: its memory may become another thread's */
-    int64_t looked_ns;
-    int is_living; /* at the last look for threads */
+    int64_t pid;
+    uint64_t ticks; /* with `pid`, the part */
+    uint64_t index; /* its number in the part */
+    uint32_t process; /* whose code objects are at its addresses: a number of the caller's */
+    const void *of;   /* the caller's */
+    int64_t looked_ns; /* CLOCK_MONOTONIC: looks count for the time since then */
     RemoteThread remote;
+    Activity activity;
 } LookedThread;
 
-/* Look and write from now on.
- *
- * folder, tasks: descriptors of the run folder and of /proc/self/task.
- * ticks: in the name of the process's part; if it is another one than before, all begins anew.
- * Returns -1 if there is no memory. */
-int line_looks_begin(int folder, int tasks, uint64_t ticks);
+/* Whether the thread has ended, and its times were added up with those of others (thread_rows.h). */
+typedef int LookIsOver(void *context, int64_t pid, uint64_t ticks, uint32_t thread, const void *of);
+
+/* Returns NULL if there is no memory. */
+Looks *line_looks_new(OwnFiles own, LookIsOver *is_over, void *context);
+void line_looks_free(Looks *looks);
+
+/* Write into these files, of rows and of codes. */
+void line_looks_write_to(Looks *looks, int rows, int codes);
 
 enum LookResult { LOOK_TAKEN, LOOK_ENDED, LOOK_FORBIDDEN };
 
 /* Look at a thread once. */
-enum LookResult line_looks_take(LookedThread *looked);
+enum LookResult line_looks_take(Looks *looks, LookedThread *looked);
+
+/* Add up the rows of threads that are over. Done when there is no room, too. */
+void line_looks_join(Looks *looks);
 
 /* So much CPU time went into looks; their sums are written. */
-void line_looks_spent(int64_t cpu_ns);
+void line_looks_spent(Looks *looks, int64_t cpu_ns);
+
+/* No look is permitted: why, as an errno. */
+void line_looks_refused(Looks *looks, int why);
 
 #endif

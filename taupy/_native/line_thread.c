@@ -1,6 +1,8 @@
-/* See line_thread.h. How often it looks is as in `watch/lines.py`. */
+/* See line_thread.h. How often it looks is as in `watch/lines.py`, what a look counts for is decided by
+ * line_looks.h. */
 #define _GNU_SOURCE
 #include "line_thread.h"
+#include "calltree.h"
 #include "confined.h"
 #include "interpreter.h"
 #include "line_looks.h"
@@ -41,8 +43,19 @@ static atomic_int is_there, stops;
 static atomic_int thread_id; /* the kernel's */
 static int64_t first_ns, began_ns, ticked_ns, found_ns, credit_ns, chance;
 static uint64_t of_part; /* the part whose threads are looked at */
-static LookedThread *looked;
-static size_t looked_count, next_looked;
+static Looks *looks;
+static int has_files;
+
+/* A thread that is looked at. */
+typedef struct Seen {
+    Thread *thread;
+    int is_living; /* at the last look for threads */
+    LookedThread looked;
+} Seen;
+
+static Seen *seen;
+static size_t seen_count, next_seen;
+static int tasks = -1; /* /proc/self/task */
 
 static void wait_on(atomic_int *word, int value, int64_t ns)
 {
@@ -50,7 +63,7 @@ static void wait_on(atomic_int *word, int value, int64_t ns)
     syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, &most, NULL, 0);
 }
 
-static int is_over(void)
+static int is_ending(void)
 {
 #if PY_VERSION_HEX >= 0x030D0000
     return atomic_load(&stops) || Py_IsFinalizing();
@@ -59,51 +72,92 @@ static int is_over(void)
 #endif
 }
 
+/* The memory of a thread that has ended may have become another's. */
+static int is_over(void *unused, int64_t pid, uint64_t ticks, uint32_t index, const void *of)
+{
+    (void)unused, (void)pid, (void)ticks;
+    return of != NULL && ((const Thread *)of)->index != index;
+}
+
+/* Begin to look at a thread. Returns -1 if there is no room, or it cannot be read. */
+static int seen_begin(Seen *new, Thread *thread, int64_t now)
+{
+    RemoteLayout layout;
+    interpreter_fields(&layout);
+    if (seen_count == THREADS_AT_MOST ||
+        remote_begin(&new->looked.remote, getpid(), &layout, thread->state, thread->native_id))
+        return -1;
+    new->thread = thread;
+    new->looked.of = thread;
+    new->looked.pid = getpid();
+    new->looked.ticks = of_part;
+    new->looked.index = thread->index;
+    new->looked.process = 0;
+    new->looked.looked_ns = now;
+    activity_begin(&new->looked.activity, getpid(), (int64_t)thread->native_id, tasks);
+    activity_from_now(&new->looked.activity);
+    thread->looked = (uint32_t)++seen_count;
+    return 0;
+}
+
 /* Find the threads that have begun, and forget those that have ended. */
 static void find(int64_t now)
 {
     found_ns = now;
-    for (size_t i = 0; i < looked_count; i++)
-        looked[i].is_living = 0;
+    for (size_t i = 0; i < seen_count; i++)
+        seen[i].is_living = 0;
     for (Thread *thread = threads_now(); thread != NULL; thread = thread->next) {
         if (thread_is_over(thread) || thread->native_id == 0 || thread->state == 0)
             continue;
         size_t at = thread->looked;
-        if (at == 0 || at > looked_count || looked[at - 1].thread != thread ||
-            looked[at - 1].index != thread->index ||
-            looked[at - 1].remote.state != thread->state) {
-            LookedThread *new = &looked[looked_count];
-            RemoteLayout layout;
-            interpreter_fields(&layout);
-            if (looked_count == THREADS_AT_MOST ||
-                remote_begin(&new->remote, getpid(), &layout, thread->state, thread->native_id))
+        if (at == 0 || at > seen_count || seen[at - 1].thread != thread ||
+            seen[at - 1].looked.index != thread->index ||
+            seen[at - 1].looked.remote.state != thread->state) {
+            if (seen_begin(&seen[seen_count], thread, now) != 0)
                 continue;
-            new->thread = thread;
-            new->index = thread->index;
-            new->looked_ns = now;
-            thread->looked = (uint32_t)(at = ++looked_count);
+            at = seen_count;
         }
-        looked[at - 1].is_living = 1;
+        seen[at - 1].is_living = 1;
     }
-    for (size_t i = 0; i < looked_count;) {
-        if (looked[i].is_living) {
+    for (size_t i = 0; i < seen_count;) {
+        if (seen[i].is_living) {
             i++;
             continue;
         }
-        looked[i] = looked[--looked_count];
-        if (i < looked_count && looked[i].thread->looked == looked_count + 1)
-            looked[i].thread->looked = (uint32_t)(i + 1);
+        activity_end(&seen[i].looked.activity);
+        seen[i] = seen[--seen_count];
+        if (i < seen_count && seen[i].thread->looked == seen_count + 1)
+            seen[i].thread->looked = (uint32_t)(i + 1);
     }
+}
+
+/* The files are made at the first look: a short process has none. */
+static int files_open(int folder)
+{
+    static const char *const endings[] = {"lines", "codes"};
+    int files[2];
+    for (int i = 0; i < 2; i++) {
+        char name[64];
+        snprintf(name, sizeof name, "%lld-%llx.%s", (long long)getpid(),
+                 (unsigned long long)of_part, endings[i]);
+        files[i] = openat(folder, name, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+        if (files[i] < 0)
+            return -1;
+    }
+    line_looks_write_to(looks, files[0], files[1]);
+    return 0;
 }
 
 /* Look at some threads, in turn. Returns -1 if that is forbidden. */
 static int tick(void)
 {
-    size_t count = looked_count < THREADS_A_TICK ? looked_count : THREADS_A_TICK;
+    size_t count = seen_count < THREADS_A_TICK ? seen_count : THREADS_A_TICK;
     for (size_t i = 0; i < count; i++) {
-        next_looked = next_looked < looked_count ? next_looked : 0;
-        if (line_looks_take(&looked[next_looked++]) == LOOK_FORBIDDEN)
+        next_seen = next_seen < seen_count ? next_seen : 0;
+        if (line_looks_take(looks, &seen[next_seen++].looked) == LOOK_FORBIDDEN) {
+            line_looks_refused(looks, EPERM);
             return -1;
+        }
     }
     return 0;
 }
@@ -122,21 +176,24 @@ static int64_t pause_after(int64_t now, int64_t cpu_ns)
     return varied > owed ? varied : owed;
 }
 
-static void look(void)
+static void look(int folder)
 {
     int64_t due = first_ns, now;
     int refused = 0;
-    while (!is_over() && !refused) {
+    while (!is_ending() && !refused) {
         if ((now = clock_true_ns(CLOCK_MONOTONIC)) < due) {
             wait_on(&stops, 0, due - now);
             continue;
         }
         int64_t before = clock_true_ns(CLOCK_THREAD_CPUTIME_ID);
+        if (!has_files && files_open(folder) != 0)
+            return;
+        has_files = 1;
         if (now - found_ns >= FIND_NS)
             find(now);
         refused = tick();
         int64_t cpu_ns = clock_true_ns(CLOCK_THREAD_CPUTIME_ID) - before;
-        line_looks_spent(cpu_ns);
+        line_looks_spent(looks, cpu_ns);
         due = now + pause_after(now, cpu_ns);
     }
 }
@@ -149,14 +206,19 @@ static void *work(void *unused)
         return unused;
     prctl(PR_SET_NAME, "taupy-lines");
     int folder = open(run_folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    int tasks = open("/proc/self/task", O_PATH | O_DIRECTORY | O_CLOEXEC);
-    if (looked == NULL) {
-        looked = mmap(NULL, THREADS_AT_MOST * sizeof *looked, PROT_READ | PROT_WRITE,
-                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-        looked = looked != MAP_FAILED ? looked : NULL;
+    tasks = open("/proc/self/task", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    for (size_t i = 0; i < seen_count; i++)
+        activity_forget(&seen[i].looked.activity, tasks);
+    has_files = 0;
+    if (seen == NULL) {
+        seen = mmap(NULL, THREADS_AT_MOST * sizeof *seen, PROT_READ | PROT_WRITE,
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        seen = seen != MAP_FAILED ? seen : NULL;
     }
-    if (folder >= 0 && looked != NULL && line_looks_begin(folder, tasks, of_part) == 0)
-        look();
+    if (looks == NULL)
+        looks = line_looks_new(program_files, is_over, NULL);
+    if (folder >= 0 && seen != NULL && looks != NULL)
+        look(folder);
     return unused;
 }
 
@@ -196,7 +258,14 @@ void line_thread_begin(void)
         ticked_ns = clock_true_ns(CLOCK_MONOTONIC);
         first_ns = began_ns = ticked_ns + FIRST_NS;
         found_ns = 0;
-        looked_count = next_looked = 0;
+        for (size_t i = 0; i < seen_count; i++) { /* of the process that forked this one */
+            activity_forget(&seen[i].looked.activity, -1);
+            activity_end(&seen[i].looked.activity);
+        }
+        seen_count = next_seen = 0;
+        if (looks != NULL)
+            line_looks_free(looks);
+        looks = NULL;
     }
     atomic_store(&stops, 0);
     atomic_store(&thread_id, 0);

@@ -1,30 +1,43 @@
 /* See own_files.h. */
 #include "own_files.h"
+#include <ctype.h>
 #include <stddef.h>
 #include <string.h>
 
-static char **libraries, **texts;
+#define IMPORTING "<frozen importlib"
 
-void own_files_start(char **folders, char **names)
+OwnFiles program_files;
+
+static int begins(const char *text, const char *beginning)
 {
-    libraries = folders;
-    texts = names;
+    return strncmp(text, beginning, strlen(beginning)) == 0;
 }
 
-static int begins_with(const char *text, char **beginnings)
+/* Whether a file is in a standard library: `/usr/lib/python3.12/json/...`. */
+static int is_below(const char *file, const char *folder)
 {
-    for (; beginnings != NULL && *beginnings != NULL; beginnings++)
-        if (strncmp(text, *beginnings, strlen(*beginnings)) == 0)
-            return 1;
-    return 0;
-}
-
-int file_is_own(const char *file)
-{
-    if (file[0] == 0)
+    const char *at = strstr(file, folder);
+    if (at == NULL)
         return 0;
-    if (file[0] == '<')
-        return begins_with(file, texts) || strncmp(file, "<ipython-input", 14) == 0;
-    return !begins_with(file, libraries) &&
-           strstr(file, "/site-packages/") == NULL && strstr(file, "/dist-packages/") == NULL;
+    const char *version = at + strlen(folder), *end = version;
+    while (isdigit((unsigned char)*end))
+        end++;
+    return end > version && (*end == '/' || (*end == 't' && end[1] == '/'));
 }
+
+int file_is_own(const OwnFiles *own, const char *file)
+{
+    if (file[0] == 0 || file[0] == '<') {
+        for (char **text = own->texts; text != NULL && *text != NULL; text++)
+            if (strcmp(file, *text) == 0)
+                return 1;
+        return begins(file, "<ipython-input");
+    }
+    for (char **folder = own->libraries; folder != NULL && *folder != NULL; folder++)
+        if (begins(file, *folder))
+            return 0;
+    return strstr(file, "/site-packages/") == NULL && strstr(file, "/dist-packages/") == NULL &&
+           !is_below(file, "/lib/python3.") && !is_below(file, "/lib64/python3.");
+}
+
+int file_imports(const char *file) { return begins(file, IMPORTING); }

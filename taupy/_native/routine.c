@@ -38,7 +38,7 @@ static int routine_put(Routine *routine)
 
 int routine_is_own(const Routine *routine)
 {
-    return KEY_KIND(routine->node_key) == 0 && file_is_own(routine->file);
+    return KEY_KIND(routine->node_key) == 0 && file_is_own(&program_files, routine->file);
 }
 
 void routine_add_node(Routine *routine, Node *node)

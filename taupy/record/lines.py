@@ -34,7 +34,7 @@ from taupy.state.folder import Folder
 from taupy.state.lines import NO_CODE, STATES, Code, Head, Row
 from taupy.state.values import Damaged
 from taupy.units import count, duration, several
-from taupy.watch.own_files import OwnFiles
+from taupy.watch.own_files import own_files
 from taupy.watch.part_threads import identity
 
 if TYPE_CHECKING:
@@ -82,7 +82,11 @@ def add_lines(
     ):
         return
     head, rows, codes = held or (Head(), [], [])
-    join = _Join(profile, settings, codes)
+    try:
+        join = _Join(profile, settings, codes)
+    except ImportError:
+        profile.metadata["taupy.health.lines"] = "times of lines need taupy's compiled core"
+        return
     exact = {
         _key(measured): times
         for place in places.values()
@@ -170,9 +174,13 @@ class _Join:
         self.codes = codes
         self.lost = 0
         timers = profile.timers
-        files = OwnFiles(settings.arguments, settings.library_folders)
+        files = own_files(settings.arguments, settings.library_folders)
         own = set(own_codes(profile, range(len(timers))))
-        own |= {code for code, timer in enumerate(timers) if timer.path and files.has(timer.path)}
+        own |= {
+            code
+            for code, timer in enumerate(timers)
+            if timer.path and files.has(timer.path.encode("utf-8", "replace"))
+        }
         rows = [
             TimerRow(timer.full_name, timer.short or timer.name, timer.file, timer.line, "")
             for timer in timers

@@ -20,8 +20,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from taupy.errors import TaupyError
 from taupy.model.processes import contents, process_start
 from taupy.watch.debug_offsets import COMPILED, READABLE, offsets
-from taupy.watch.lines import activity
-from taupy.watch.processor import Processor, times
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,7 +29,7 @@ if TYPE_CHECKING:
 
 _RUNTIME, _CODE_TYPE, _VERSION = b"_PyRuntime", b"PyCode_Type", b"Py_Version"
 _WORD = Struct("<Q")
-_VERSION_AT, _CODE_TYPE_AT, _GIL_AT, _GIL_SIZE_AT, _NATIVE_ID_AT = range(5)  # in a layout
+_VERSION_AT, _CODE_TYPE_AT, _GIL_AT, _, _NATIVE_ID_AT = range(5)  # in a layout
 _THREADS_AT_MOST = 100_000
 _CHECK_NS = 1_000_000_000
 _TRIES = 3
@@ -106,7 +104,6 @@ class Interpreter:
         self._native_id = numbers[_NATIVE_ID_AT]
         numbers[_CODE_TYPE_AT], numbers[_GIL_AT] = symbols[_CODE_TYPE], gil
         self.layout = b"".join(map(_WORD.pack, numbers))
-        self.gil = range(gil, gil + numbers[_GIL_SIZE_AT])
         self.codes: dict[int, tuple[int, object, tuple[str, str, int, int, bytes]]] = {}
 
     def _version(self, symbols: dict[bytes, int], path: str) -> int:
@@ -193,7 +190,6 @@ class ForeignThread:
     def __init__(self, of: Interpreter, remote: Any, native_id: int, state: int) -> None:
         self.of, self.remote, self.native_id, self.state = of, remote, native_id, state
         self.torn = 0
-        self.processor = Processor(None)
 
     def name(self) -> str:
         """What the system calls it; the main thread as Python does."""
@@ -207,7 +203,7 @@ class ForeignThread:
 
     def begin(self) -> None:
         """Looks stand for the time from now on."""
-        self.processor = Processor(times(self.of.pid, self.native_id))
+        self.remote.begin()
 
     def does(self, took: int) -> int:
         """One of `state.lines.STATES`.
@@ -215,7 +211,8 @@ class ForeignThread:
         Args:
             took: the time since the previous look [ns]; 0: there was none.
         """
-        return activity(self.of.pid, self.native_id, self.of.gil, self.processor, took)
+        does: int = self.remote.does(took)
+        return does
 
     def look(self) -> list[Frame] | None:
         """Its frames, innermost first; None if they did not fit together.

@@ -11,25 +11,31 @@ from itertools import islice
 from taupy.model.processes import contents
 from taupy.state import looks
 from taupy.state.folder import Folder
+from taupy.state.lines import ACTIVE, CPU, DISK, RUNNABLE
 from taupy.state.looks import ALLOCATED, RESERVED, RESIDENT, Held, InPath, Memory, Peak
 from taupy.watch.part_threads import PartThreads
-from taupy.watch.processor import Processor
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from taupy._native import remote
 
 _ROUND_NS = 500_000  # CPU time for looks in a round of 100 ms
 _PROCESSES_A_ROUND = 64
 _CHANGE_KIB = 64
 _CPU, _RUNNABLE, _SLEEPING, _DISK = range(4)
+_DOES = {CPU: _CPU, RUNNABLE: _RUNNABLE, DISK: _DISK}
+"""Of what a thread does, the rest is sleep."""
 _PAGE_KIB = posix.sysconf("SC_PAGESIZE") // 1024
 
 
 class _Thread:
     """A thread at the last look."""
 
-    __slots__ = ("looked_ns", "processor")
+    __slots__ = ("looked_ns", "task")
 
-    def __init__(self, looked_ns: int, processor: Processor) -> None:
+    def __init__(self, looked_ns: int, task: "remote.Task") -> None:
         self.looked_ns = looked_ns
-        self.processor = processor
+        self.task = task
 
 
 class Looks:
@@ -89,7 +95,7 @@ class Looks:
         for thread, address, owner in paths:
             try:
                 self.look_at_thread(part, thread, address, owner)
-            except (OSError, IndexError):  # it has ended
+            except (OSError, ImportError):  # it has ended, or there is no compiled core
                 self.threads.pop(thread, None)
 
     def look_at_gpu(self, pid: int, device: int, now: int, held: tuple[int, ...]) -> None:
@@ -113,17 +119,16 @@ class Looks:
         posix.pwrite(self.files[looks.PEAKS], peak.packed(), record * looks.PEAK_BYTES)
 
     def look_at_thread(self, part: PartThreads, thread: int, address: int, owner: int) -> None:
-        place = f"/proc/{part.pid}/task/{thread}/"
-        stat = contents(place + "stat")
-        state = stat[stat.rindex(b")") + 2 :][:1]
-        cpu_ns, delay_ns, _ = map(int, contents(place + "schedstat").split())
         now = time.monotonic_ns()
         if (earlier := self.threads.get(thread)) is None:
-            self.threads[thread] = _Thread(now, Processor((cpu_ns, delay_ns)))
+            from taupy._native import remote
+
+            self.threads[thread] = _Thread(now, remote.Task(part.pid, thread))
             return
         took = now - earlier.looked_ns
-        does = _does(state, earlier.processor, (cpu_ns, delay_ns), took)
-        self.note(part, address, owner, does, took)
+        does = earlier.task.does(took)
+        if does != ACTIVE:  # else it is not known whether it runs
+            self.note(part, address, owner, _DOES.get(does, _SLEEPING), took)
         earlier.looked_ns = now
 
     def note(self, part: PartThreads, address: int, owner: int, does: int, time_ns: int) -> None:
@@ -163,13 +168,6 @@ class Looks:
                     whole.looks[does] += path.looks[does]
                     whole.time_ns[does] += path.time_ns[does]
                 self.write(of_all, whole)
-
-
-def _does(state: bytes, processor: Processor, now: tuple[int, int], took: int) -> int:
-    """One of `looks.STATES`."""
-    if state != b"R":
-        return _DISK if state == b"D" else _SLEEPING
-    return _CPU if processor.runs(now, took) else _RUNNABLE
 
 
 class Series:

@@ -191,9 +191,10 @@ finally:
 """
 
 
+@WHO
 @pytest.mark.skipif(not os.path.exists("/proc/self/schedstat"), reason="the kernel does not count")
-def test_on_cpu_agrees_with_the_cpu_time_beside_busy_programs(runs):
-    done = runs.run(BESIDE_OTHERS)
+def test_on_cpu_agrees_with_the_cpu_time_beside_busy_programs(runs, option):
+    done = runs.run(BESIDE_OTHERS, option)
     whole, ran, waited, _ = map(int, done.stdout.split())
     states = {
         state: (looks, seen, squares)

@@ -1,4 +1,4 @@
-"""What a process that looks at itself writes (`_native/line_looks.c`), read as the watch's."""
+"""What looks at lines are counted in (`_native/line_looks.c`), and how its files are read."""
 
 import shutil
 import subprocess
@@ -14,31 +14,39 @@ from taupy.state.lines import ADDED_UP, NO_CODE, Code, Head, Row
 NATIVE = Path(__file__).parents[3] / "taupy" / "_native"
 PROGRAM = """
 #include "line_looks.c"
+#include <fcntl.h>
+#include <stdio.h>
 
 int64_t clock_true_ns(clockid_t id) { return id; }
 
+static uint32_t numbers[4]; /* of the threads that have these four places of memory */
+
+static int is_gone(void *unused, int64_t pid, uint64_t ticks, uint32_t thread, const void *of)
+{
+    (void)unused, (void)pid, (void)ticks;
+    return of != NULL && *(const uint32_t *)of != thread;
+}
+
 int main(int count, char **arguments)
 {
-    static Thread threads[4];
-    if (line_looks_begin(open(arguments[1], O_PATH), -1, 0xab) != 0 || files_open() != 0)
-        return 1;
+    Looks *looks = line_looks_new((OwnFiles){0}, is_gone, NULL);
+    line_looks_write_to(looks, open(arguments[1], O_WRONLY), open(arguments[2], O_WRONLY));
     for (uint32_t i = 0; i < 40000; i++) {
-        Thread *thread = &threads[i % 4];
-        LookedThread looked = {.thread = thread, .index = i};
-        thread->index = i; /* the earlier one has ended */
-        Row key = {.pid = 5, .ticks = 0xab, .thread = i, .state = WAIT,
+        numbers[i % 4] = i; /* the earlier one has ended */
+        LookedThread looked = {.of = &numbers[i % 4]};
+        Row key = {.pid = 5 + (i & 1), .ticks = 0xab, .thread = i, .state = WAIT,
                    .inner_at = (int32_t)(2 * (i % 8)), .own = NO_CODE};
-        note(&looked, &key, 10);
+        note(looks, &looked, &key, 10);
     }
-    line_looks_spent(77);
+    line_looks_spent(looks, 77);
     char text[16];
     size_t size = 0;
     const uint32_t points[] = {'a', 0xe9, 0x65e5, 0x1f600, 0xd800};
     for (int i = 0; i < 5; i++)
         size += utf8_put(text + size, points[i]);
     fwrite(text, 1, size, stdout);
-    printf(" %lld", (long long)getpid());
-    return count != 2;
+    line_looks_free(looks);
+    return count != 3;
 }
 """
 
@@ -57,18 +65,20 @@ def test_rows_of_threads_that_have_ended_are_added_up_when_there_is_no_room(fold
         pytest.skip("no C compiler here")
     (tmp_path / "x.c").write_text(PROGRAM)
     include = sysconfig.get_paths()["include"]
-    sources = ["x.c", NATIVE / "remote.c", NATIVE / "own_files.c"]
+    sources = ["x.c", *(NATIVE / name for name in ("activity.c", "remote.c", "own_files.c"))]
     command = [compiler, "-std=gnu11", f"-I{include}", f"-I{NATIVE}", "-o", "x", *sources]
     subprocess.run(command, cwd=tmp_path, check=True)
-    done = subprocess.run([tmp_path / "x", folder], check=True, capture_output=True, text=True)
-    texts, pid = done.stdout.split()
-    assert texts == "aé日😀?"
-    (folder / f"{pid}-ab.codes").write_bytes(Code("p.py", "f", 1, b"").packed())
+    files = [folder / name for name in lines.FILES]
+    for file in files:
+        file.touch()
+    done = subprocess.run([tmp_path / "x", *files], check=True, capture_output=True, text=True)
+    assert done.stdout == "aé日😀?"
+    files[1].write_bytes(Code("p.py", "f", 1, b"").packed())
     head, rows, codes = lines.read(open_run(str(folder)))
-    assert (head.looks, head.left_out, head.cpu_ns, head.is_inside) == (40000, 0, 77, True)
+    assert (head.looks, head.left_out, head.cpu_ns, head.is_inside) == (40000, 0, 77, False)
     assert len(codes) == 1 and len(rows) < 1 << 14
-    of_all = {row.inner: row.looks for row in rows if row.thread == ADDED_UP}
-    assert sorted(of_all) == [(0, 2 * place) for place in range(8)]
+    of_all = {(row.pid, row.inner): row.looks for row in rows if row.thread == ADDED_UP}
+    assert sorted(of_all) == [(5 + at % 2, (0, 2 * at)) for at in (0, 2, 4, 6, 1, 3, 5, 7)]
     assert sum(row.looks for row in rows) == 40000
     assert sum(row.time_ns for row in rows) == 400_000
     assert sum(row.squares for row in rows) == 4_000_000

@@ -10,11 +10,11 @@ import pytest
 from taupy.state import container, looks
 from taupy.state.folder import open_run
 from taupy.state.limits import PART_VERSION
+from taupy.state.lines import ACTIVE, CPU, DISK, LOCK, RUNNABLE, STATES, WAIT
 from taupy.state.looks import ALLOCATED, RESERVED, Held, InPath, Peak
 from taupy.state.values import Damaged
-from taupy.watch.looks import Looks, Series, _does
+from taupy.watch.looks import Looks, Series, _Thread
 from taupy.watch.part_threads import HASHED, PartThreads, identity, path_hash
-from taupy.watch.processor import Processor
 
 MINE = (7, looks.RESIDENT, 0)
 
@@ -98,13 +98,26 @@ def test_a_long_series_loses_moments_and_never_the_largest(folder, tmp_path, mon
     assert [row.at_ns for row in rows] == sorted(row.at_ns for row in rows)
 
 
-def test_of_looks_at_a_runnable_thread_some_find_it_waiting_for_a_processor():
-    processor, found = Processor((0, 0)), []
-    for look in range(1, 101):  # three quarters of its time on a processor
-        found.append(_does(b"R", processor, (3 * look, look), 4))
-    assert found.count(0) == 75 and found.count(1) == 25
-    assert _does(b"D", processor, (300, 100), 4) == 3
-    assert _does(b"S", processor, (300, 100), 4) == 2
+def test_what_threads_do_is_counted(folder):
+    remote = pytest.importorskip("taupy._native.remote", reason="needs the compiled core")
+    assert remote.Task(os.getpid(), os.getpid()).does(5_000_000) in range(len(STATES))
+    watch, part = Looks(folder), PartThreads("5-2.part", folder.descriptor)
+
+    class Task:
+        def __init__(self, state):
+            self.state = state
+
+        def does(self, took):
+            return self.state
+
+    for does, counted in ((CPU, 0), (RUNNABLE, 1), (WAIT, 2), (LOCK, 2), (DISK, 3), (ACTIVE, None)):
+        watch.threads[9] = _Thread(time.monotonic_ns() - 1000, Task(does))
+        before = [*watch.place(part, 640, 0)[1].looks]
+        watch.look_at_thread(part, 9, 640, 0)
+        after = watch.place(part, 640, 0)[1].looks
+        assert [b - a for a, b in zip(before, after, strict=True)] == [
+            int(at == counted) for at in range(4)
+        ]
 
 
 def test_a_part_is_read_block_by_block_as_it_grows(folder, tmp_path):

@@ -1,5 +1,6 @@
 """Frames of another process, read from outside: the right ones, and no harm from nonsense."""
 
+import contextlib
 import ctypes
 import os
 import random
@@ -11,6 +12,8 @@ import time
 
 import pytest
 
+from taupy.state import lines
+from taupy.state.folder import open_run
 from taupy.watch.part_threads import PartThreads
 
 remote = pytest.importorskip("taupy._native.remote", reason="needs the compiled core")
@@ -150,18 +153,17 @@ def test_a_layout_that_no_interpreter_has_is_refused(program, at):
         remote.Thread(program.pid, program.layout[:-8], 4096, 1)
 
 
-def test_nonsense_in_memory_ends_a_look_and_nothing_else(program):
-    """Random images, in which most words are addresses inside them."""
+def images(layout, turns, native_id):
+    """Random images of memory, in which most words are addresses inside them: where each begins,
+    the addresses of a thread's state and of its words, and the layout."""
     chance = random.Random(7)
     words = 4096
     image = (ctypes.c_uint64 * words)()
     base, bytes_of = ctypes.addressof(image), 8 * words
-    layout = list(struct.unpack("<30Q", program.layout))
-    native_id_at, type_at = layout[4] // 8, layout[15] // 8
+    layout = list(struct.unpack("<30Q", layout))
     layout[1] = base  # a "code type" that many words are
     packed = struct.pack("<30Q", *layout)
-    seen = set()
-    for turn in range(2000):
+    for turn in range(turns):
         if turn % 25 == 0:  # mostly addresses, of anything inside
             image[:] = [
                 chance.choice((base + 8 * chance.randrange(words), chance.randrange(200), base))
@@ -172,15 +174,22 @@ def test_nonsense_in_memory_ends_a_look_and_nothing_else(program):
                 (base + chance.randrange(bytes_of), chance.getrandbits(64), 0)
             )
         state = chance.randrange(words // 2)
-        image[state + native_id_at] = 77
-        thread = remote.Thread(os.getpid(), packed, base + 8 * state, 77)
+        image[state + layout[4] // 8] = native_id
+        yield base, base + 8 * state, packed, chance
+    del image
+
+
+def test_nonsense_in_memory_ends_a_look_and_nothing_else(program):
+    seen = set()
+    for base, state, layout, chance in images(program.layout, 2000, 77):
+        thread = remote.Thread(os.getpid(), layout, state, 77)
         try:
-            frames = thread.look({base + 8 * chance.randrange(words)})
+            frames = thread.look({base + 8 * chance.randrange(4096)})
         except ProcessLookupError:
             frames = ()
         seen.add(frames is None)
         assert frames is None or len(frames) <= 1024
-        somewhere = base + 8 * chance.randrange(words - type_at)
+        somewhere = base + 8 * chance.randrange(4000)
         for address in (somewhere, *codes_of(frames or ())[:50]):
             for ask in (thread.code, thread.mark):
                 try:
@@ -189,6 +198,58 @@ def test_nonsense_in_memory_ends_a_look_and_nothing_else(program):
                 except ValueError:
                     pass
     assert {True, False} <= seen, "the images are too poor, or too good"
+
+
+def test_looks_at_nonsense_are_torn_and_their_files_can_be_read(program, tmp_path):
+    """Each process number has code objects of its own at these addresses: none is trusted."""
+    for name in lines.FILES:
+        (tmp_path / name).touch()
+    tmp_path.chmod(0o700)
+    files = [os.open(tmp_path / name, os.O_WRONLY) for name in lines.FILES]
+    over = set()
+    looks = remote.Looks(remote.OwnFiles((b"/usr/lib/",), ()), *files, over)
+    mine = threading.get_native_id()
+    for turn, (_, state, layout, _) in enumerate(images(program.layout, 3000, mine)):
+        thread = remote.Thread(
+            os.getpid(), layout, state, mine, ticks=9, index=turn % 7, process=turn // 25
+        )
+        with contextlib.suppress(ProcessLookupError):
+            looks.look(thread)
+        over.add((os.getpid(), 9, turn % 3))
+    looks.join()
+    looks.spent(5)
+    head, rows, codes = lines.read(open_run(str(tmp_path)))
+    assert head.torn > 100 and head.cpu_ns == 5
+    assert sum(row.looks for row in rows) == head.looks
+    assert all(row.inner[0] < len(codes) for row in rows)
+    with pytest.raises(TypeError):
+        looks.look(mine)
+    for file in files:
+        os.close(file)
+
+
+def test_what_a_thread_does_is_said_with_its_line(program, tmp_path):
+    for name in lines.FILES:
+        (tmp_path / name).touch()
+    tmp_path.chmod(0o700)
+    files = [os.open(tmp_path / name, os.O_WRONLY) for name in lines.FILES]
+    looks = remote.Looks(remote.OwnFiles((), ()), *files, set())
+    for tid, (index, state) in program.states.items():
+        thread = remote.Thread(
+            program.pid, program.layout, state, tid, program.ticks, index, 1, time.monotonic_ns()
+        )
+        thread.begin()
+        for _ in range(3):
+            looks.look(thread)
+    looks.spent(0)
+    head, rows, codes = lines.read(open_run(str(tmp_path)))
+    assert head.looks == sum(row.looks for row in rows) == 6
+    assert {(row.pid, row.ticks) for row in rows} == {(program.pid, program.ticks)}
+    places = {(row.thread, codes[row.own[0]].name) for row in rows}
+    assert places == {(0, "inner"), (1, "café")}
+    assert {lines.STATES[row.state] for row in rows if row.thread == 1} == {"lock"}
+    for file in files:
+        os.close(file)
 
 
 def test_looking_takes_nothing_from_the_looker(program):
