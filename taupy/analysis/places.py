@@ -352,6 +352,8 @@ class _Tally:
         beside = sum(ns for (_, owner), ns in sums.items() if owner == _OUTSIDE or owner in scripts)
         if own > _HARDLY * beside:
             return None
+        if not all(map(self._launched, scripts)):
+            return None  # the user's script: what its workers begin with is a library's
         launched = {self._package(code) for code in started - scripts}
         for code in scripts:
             launched |= self._launched(code)

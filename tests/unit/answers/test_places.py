@@ -366,6 +366,19 @@ def _hottest(profile):
     return group.group, places.described(place)
 
 
+def test_a_library_does_not_become_the_programs_because_its_workers_begin_in_it(tmp_path):
+    """As with joblib's: `python -m joblib.externals.loky.backend.popen_loky_posix`."""
+    fit = lib("fit", "joblib/parallel.py", folder=PACKAGES)
+    main = host(root(call(MAIN, 1, 2, [call(fit, 1, 50)])))
+    begin = lib("<module>", "joblib/popen.py", folder=PACKAGES)
+    runs = Timer("_run_code", "<frozen runpy>", 1, path="<frozen runpy>")
+    worker = host(root(call(runs, 1, 1, [call(begin, 1, 3, [call(fit, 1, 30)])])), node=1)
+    groups = found(profile_of(main, worker), tmp_path)
+    assert rows(groups["main thread"]) == [("own", "<module> (app.py:1)", 52, 1)]
+    (workers,) = (group for name, group in groups.items() if name != "main thread")
+    assert {place.kind for place in workers.places} == {"outside"}
+
+
 def test_people_see_no_column_without_values(tmp_path):
     profile = profile_of(host(root(call(MAIN, 1, 5, [call(own("work", 3), 1, 40)]))))
     view = places.view(found(profile, tmp_path)["main thread"])
