@@ -4,7 +4,8 @@ A look at a thread counts for the time w since the previous one. A line has the 
 that its routine's looks stand for, with the variance of a ratio of sums: (sum over its looks of
 (1-p)^2 w^2 + sum over the routine's others of p^2 w^2) / (sum of all w)^2. One look of mean weight
 is added on each side, or a line that has all looks would have no error (Agresti and Coull, The
-American Statistician 52(2), 1998). The routine's own time is exact.
+American Statistician 52(2), 1998). The routine's own time is exact. In a trial that was only looked
+at (`taupy attach`) it is not: a line is a share of its thread's time there.
 
 Where a line's time is exact, it takes the routine's place: it has no error, and its expressions and
 states have that of their share of it.
@@ -24,8 +25,8 @@ from taupy.model.rows import ThreadRow, TimerRow
 Key = TypeVar("Key", bound=Hashable)
 
 
-_Exact: TypeAlias = tuple[ThreadRow, TimerRow, int | None]
-"""What has an exact time: a routine on a thread, or one of its lines."""
+_Exact: TypeAlias = tuple[ThreadRow, TimerRow | None, int | None]
+"""What has an exact time: a thread, a routine on it, or one of the routine's lines."""
 
 
 class LineRow(NamedTuple):
@@ -123,14 +124,22 @@ class _Sums:
         return whole.time_ns**2 * variance
 
 
-def estimates(rows: Iterable[LineRow], key: Callable[[LineRow], Key]) -> dict[Key, Estimate]:
-    """The times by something, such as the line; the longest first."""
+def estimates(
+    rows: Iterable[LineRow], key: Callable[[LineRow], Key], *, sampled: bool = False
+) -> dict[Key, Estimate]:
+    """The times by something, such as the line; the longest first.
+
+    Args:
+        sampled: the times of routines are no more exact than those of lines.
+    """
     exactly: dict[_Exact, _Sums] = defaultdict(_Sums)
     of_key: dict[Key, dict[_Exact, _Sums]] = defaultdict(lambda: defaultdict(_Sums))
     estimated: dict[Key, Estimate] = defaultdict(Estimate)
     for row in rows:
         line, name = row.line, key(row)
-        exact = row.thread, row.timer, None if line.count is None else line.line
+        exact: _Exact = row.thread, row.timer, None if line.count is None else line.line
+        if sampled:
+            exact = row.thread, None, None
         exactly[exact].add(line)
         of_key[name][exact].add(line)
         estimated[name].rows.append(row)

@@ -340,7 +340,7 @@ def tables(lines: Lines, whole: Mapping[Group, float], options: Options, exact: 
     limit = FIRST if options.limit is None and not options.whole else options.limit
     tables = []
     for group, rows in lines.by_group.items():
-        of_lines = estimates(rows, DETAILS[options.detail]).values()
+        of_lines = estimates(rows, DETAILS[options.detail], sampled=not exact).values()
         of_group = _Group(lines, group, rows, whole.get(group, 0), options.detail)
         counted = [line for line in of_lines if line.count is not None]
         guessed = [line for line in of_lines if line.count is None]

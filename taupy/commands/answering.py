@@ -114,6 +114,10 @@ class Command:
             bar.shown(f"reading trial {trial.id}"),
         ):
             tables = self._views(db, trial.id, question)
+        if trial.is_sampled:
+            from taupy.pprof.estimated import marked
+
+            tables = [marked(table) for table in tables]
         if question.alone:
             (table,) = tables
             terminal.show(table, args.form)

@@ -3,7 +3,7 @@
     taupy dump 4711
     taupy dump $(pgrep -f train.py)
 
-The program is not stopped. It must be of the Python version of this taupy (see `taupy attach`).
+The program is not stopped. Which programs can be read: docs/lines.md.
 """
 
 from __future__ import annotations

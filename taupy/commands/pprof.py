@@ -69,6 +69,10 @@ def run(args: argparse.Namespace) -> int:
         request = Request(db, trial.id, args)
         with bar.shown(f"reading trial {trial.id}"):
             views = request.views()
+        if trial.is_sampled:
+            from taupy.pprof.estimated import marked
+
+            views = [marked(view) for view in views]
         notes = [*views[-1].notes, *_remarks(db, trial.id, trial.state)]
         notes += [_ANSWERED] if request.leaves_out else []
     if (

@@ -7,18 +7,20 @@ returns data; `comparison_views.py` turns that into tables.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
 from typing import Any, Literal, get_args
 
 from taupy.analysis.compare import Comparison, Row, compared, median
+from taupy.analysis.line_times import LineRow
 from taupy.analysis.match import LEVELS, Key, Level, NameTable
 from taupy.analysis.operator_match import Nested
 from taupy.analysis.program_parts import is_import
 from taupy.comparison import line_names, operator_calls, operators
 from taupy.comparison.layer_names import layer_keys
+from taupy.comparison.line_names import Looked, error_note
 from taupy.comparison.matching import matched, matched_by_order, names_apart, timers_of_sides
 from taupy.comparison.path_names import Paths
 from taupy.comparison.sides import Side
@@ -34,7 +36,7 @@ from taupy.comparison.trial_values import (
 from taupy.errors import MissingMetric, UsageError
 from taupy.model import answer as values
 from taupy.model.metric import NOT_ROUTINES, Metric
-from taupy.model.names import one_name
+from taupy.model.names import NO_FILE, one_name
 from taupy.model.options import Asked, option, texts
 from taupy.model.question import COUNTS
 from taupy.model.rows import TimerRow
@@ -42,7 +44,7 @@ from taupy.pprof.selection import name_test
 from taupy.profiledb import trial_facts
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.dimensions import WITHIN, written
-from taupy.profiledb.line_values import LINE, REST
+from taupy.profiledb.line_values import LINE, REST, Line
 from taupy.profiledb.trial_facts import EventSums
 from taupy.units import no_such
 
@@ -201,6 +203,11 @@ def answers(
     _check(question)
     if question.by == "event":
         return [_events(db, sides, question)]
+    sampled = [trial for side in sides for trial in side.trials if trial.is_sampled]
+    if sampled and (question.value in COUNTS or question.value.endswith("per-call")):
+        raise UsageError(
+            f"trial {sampled[0].id} was only looked at (taupy attach): calls are not known"
+        )
     comparing = _Comparing(db, sides, question)
     if question.by == "routine":
         of_places = [comparing.answer(where) for where in ("host", "gpu") if comparing.has(where)]
@@ -213,6 +220,9 @@ def answers(
         of_places = [comparing.answer("gpu")]
     else:
         of_places = [comparing.answer(None)]
+    if sampled:
+        for answer in of_places:
+            comparing.mark_sampled(answer)
     if not any(answer.comparison.rows for answer in of_places):
         what = "routine or kernel" if question.by == "routine" else question.by
         selected = " that was selected" if question.filter or question.group else ""
@@ -390,15 +400,51 @@ class _Comparing:
         rows = [row for row in answer.comparison.rows if row.key != REST]
         if rows:
             row = max(rows, key=lambda row: abs(row.impact or 0))
-            first = {side.letter: side.trials[0].id for side in self.sides}
-            of_trials = {
-                letter: (trial, line)
-                for letter, trial in first.items()
-                for line, key in keys_of[trial].items()
-                if key.identity == row.key
-            }
-            answer.notes = [line_names.error_note(self.db, of_trials)]
+            looked = {side.letter: self._line_looked(side, keys_of, row.key) for side in self.sides}
+            answer.notes = [error_note(self.db, looked, LINE)]
         return answer
+
+    @staticmethod
+    def _line_looked(
+        side: Side, keys_of: Mapping[int, Mapping[Line, Key]], key: Hashable
+    ) -> Looked:
+        trial = side.trials[0]
+        line = next((line for line, of in keys_of[trial.id].items() if of.identity == key), None)
+        place = None if line is None else (line.file, line.number)
+        return Looked(
+            trial,
+            None if line is None else str(line),
+            lambda row: (row.timer.file or NO_FILE, row.line.line) == place,
+        )
+
+    def mark_sampled(self, answer: ComparedTable) -> None:
+        """Of a trial that was only looked at, times are estimates, and calls are not known."""
+        sampled = [any(trial.is_sampled for trial in side.trials) for side in self.sides]
+        if answer.calls:
+            answer.calls = {
+                key: tuple(
+                    None if unknown else number
+                    for number, unknown in zip(answer.calls[key], sampled, strict=True)
+                )
+                for key in {row.key: None for row in answer.comparison.rows}
+            }
+        if answer.estimated or answer.metric.unit != "ns":
+            return
+        answer.estimated = True
+        rows = answer.comparison.rows
+        if self.question.by != "routine" or self.question.value != "exclusive" or not rows:
+            answer.notes = ["~: estimated from looks at programs that ran already", *answer.notes]
+            return
+        key = max(rows, key=lambda row: abs(row.impact or 0)).key
+        looked = {
+            side.letter: Looked(
+                side.trials[0],
+                answer.keys[key].short_name,
+                partial(_is_in, {timer for timer, of in timers.items() if of.identity == key}),
+            )
+            for side, timers in zip(self.sides, answer.of_timers, strict=True)
+        }
+        answer.notes = [error_note(self.db, looked, self.question.by), *answer.notes]
 
     def _operators(self, by: str) -> ComparedTable:
         """GPU work by operator; host time, if a side has no GPU work. Calls are the operators'."""
@@ -556,6 +602,11 @@ class _Comparing:
         """The total of each trial, including rows not requested; NaN if it has none."""
         totals = self.values.totals(where)
         return [[totals.get(trial.id, math.nan) for trial in side.trials] for side in self.sides]
+
+
+def _is_in(timers: Collection[TimerRow], row: LineRow) -> bool:
+    """Whether a look found a thread in one of these routines."""
+    return (row.callee or row.timer) in timers
 
 
 def _file_named(label: Hashable) -> str:

@@ -403,7 +403,7 @@ class _Layout:
             cells += [self.answer.comparison.share(summed, at) for at in range(len(self.sides))]
         if self.counts:
             calls = self.answer.calls
-            cells += [sum(calls[row.key][at] or 0 for row in rows) for at in range(len(self.sides))]
+            cells += [_sum([calls[row.key][at] for row in rows]) for at in at_all]
         cells += [None] * len(self.sides)
         name = f"-others- ({units.count(len(rows))} {'row' if len(rows) == 1 else 'rows'})"
         empty = len(self.sides) * self.roofs + 2 * len(self.answer.kernels)

@@ -14,9 +14,10 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, S
 from taupy.analysis.line_times import LineRow, estimates
 from taupy.analysis.match import Key, Rule
 from taupy.comparison.trial_values import Value
+from taupy.dataclass import NamedTuple
 from taupy.errors import MissingMetric, UsageError
 from taupy.model.answer import Answer
-from taupy.model.names import NO_FILE
+from taupy.model.rows import TrialRow
 from taupy.profiledb import sources
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.dimensions import labels
@@ -145,23 +146,53 @@ def are_exact(db: ProfileDB, trial: int, lines: Collection[Line]) -> bool:
     return all((line.file, line.number) in counted for line in lines)
 
 
-def error_note(db: ProfileDB, lines: Mapping[str, tuple[int, Line]]) -> str:
+class Looked(NamedTuple):
+    """A row of a comparison, in a trial with looks.
+
+    Attributes:
+        name: what the row is called there; None: it is not there.
+        is_seen: whether a look counts for the row.
+    """
+
+    trial: TrialRow
+    name: str | None
+    is_seen: Callable[[LineRow], bool]
+
+
+def error_note(db: ProfileDB, sides: Mapping[str, Looked], by: str) -> str:
     """How many looks the times are estimated from, and the standard error of one of them.
 
     Args:
-        lines: heading -> trial, and its line.
+        sides: by letter.
+        by: what the rows are.
     """
+    sampled = [letter for letter, side in sides.items() if side.trial.is_sampled]
+    others = [letter for letter in sides if letter not in sampled]
+    divided = others if by == LINE else []
     parts = []
-    for heading, (trial, line) in lines.items():
-        stored = list(read_lines(db, trial))
-        threads = threads_by_id(db, trial)
-        timers = labels(db, "timer", list({own.timer for _, own in stored}))
-        rows = [LineRow(threads[thread], timers[own.timer][0], None, own) for thread, own in stored]
-        looks = sum(own.looks for _, own in stored)
-        of_lines = estimates(rows, lambda row: (row.timer.file or NO_FILE, row.line.line))
-        error = of_lines[line.file, line.number].error_ns
-        parts.append(f"{heading} from {count(looks)} looks, {line} +-{duration(error)}")
-    return (
-        "~: the times of routines are exact, their division among lines is estimated: "
-        + "; ".join(parts)
-    )
+    for letter in (*sampled, *divided) if sampled else sides:
+        trial, name, is_seen = sides[letter]
+        rows = _line_rows(db, trial.id)
+        error = estimates(rows, is_seen, sampled=trial.is_sampled).get(True)
+        part = f"{letter} from {count(sum(row.line.looks for row in rows))} looks"
+        parts.append(part if error is None else f"{part}, {name} +-{duration(error.error_ns)}")
+    what = "the times of routines are exact, their division among lines is estimated"
+    if sampled:
+        what = f"all times of {' and '.join(sampled)} are estimated"
+    if sampled and others:
+        what += f", of {' and '.join(others)} "
+        what += "only the division among lines" if divided else "none"
+    return f"~: {what}: {'; '.join(parts)}"
+
+
+def _line_rows(db: ProfileDB, trial: int) -> list[LineRow]:
+    stored = list(read_lines(db, trial))
+    threads = threads_by_id(db, trial)
+    ids = {own.timer for _, own in stored} | {
+        own.callee for _, own in stored if own.callee is not None
+    }
+    timers = {timer: label for timer, (label,) in labels(db, "timer", list(ids)).items()}
+    return [
+        LineRow(threads[thread], timers[own.timer], timers.get(own.callee), own)
+        for thread, own in stored
+    ]

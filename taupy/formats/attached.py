@@ -13,6 +13,7 @@ from collections import defaultdict
 from contextlib import suppress
 from typing import NamedTuple
 
+from taupy.formats.places import library_folder
 from taupy.formats.stacks import Stacks
 from taupy.instrument.runfolder import RunSettings, new_uuid
 from taupy.model.masking import Masking
@@ -107,7 +108,8 @@ class Looks:
         if not self.threads:
             raise ValueError("no thread ran any Python")
         facts = self.facts
-        settings = _settings(facts.get(pid, _Facts()), started_at)
+        folders = {library_folder(file) for file, _, _ in self._codes}
+        settings = _settings(facts.get(pid, _Facts()), started_at, sorted(filter(None, folders)))
         names = FileNames(settings)
         timers = Timers()
         placed = [
@@ -205,7 +207,7 @@ def _facts(pid: int) -> _Facts | None:
     return None
 
 
-def _settings(facts: _Facts, started_at: float) -> RunSettings:
+def _settings(facts: _Facts, started_at: float, libraries: list[str]) -> RunSettings:
     """As of a run of the process's program, as far as names and source files need them."""
     from taupy.model import command_line
 
@@ -218,7 +220,7 @@ def _settings(facts: _Facts, started_at: float) -> RunSettings:
         arguments=program,
         cwd=facts.cwd or "/",
         program_folder=os.path.dirname(os.path.join(facts.cwd or "/", first)),
-        library_folders=[],
+        library_folders=libraries,
         engine_options={},
         launched_at=started_at,
     )

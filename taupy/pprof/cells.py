@@ -52,6 +52,8 @@ FORMATS: dict[Kind, Callable[[Cell], str]] = {
     "about_percent": _numeric(lambda value: f"~{units.percent(value)}"),
     "about_count": _numeric(lambda value: f"~{units.tau_count(value)}"),
     "about_ns": _numeric(lambda value: f"~{units.duration(value)}"),
+    "about_tau_time": _numeric(lambda value: f"~{units.tau_time(value)}"),
+    "about_milliseconds": _numeric(lambda value: f"~{units.milliseconds(value)}"),
     "bytes": _numeric(units.size),
     "prefixed": _numeric(lambda value: units.prefixed(value, "")),
     "rate": _numeric(units.rate),

@@ -22,6 +22,8 @@ Kind = Literal[
     "about_percent",  # an estimated share: "~12.3"
     "about_ns",  # an estimated time: "~1.23 ms"
     "about_count",  # a number that follows from estimates: "~1.234"
+    "about_tau_time",  # an estimated time in TAU's msec cell: "~1,234"
+    "about_milliseconds",  # "~1.230000"
     "milliseconds",  # nanoseconds in, "1.230000" out
     "bytes",  # "1.5 MiB"
     "prefixed",  # "1.74 G"

@@ -24,6 +24,7 @@ from taupy.model.step_times import per_step
 from taupy.network.operators import NOT_OPERATORS
 from taupy.network.phase_sums import NO_PHASE
 from taupy.pprof.cells import seen_by
+from taupy.pprof.estimated import marked
 from taupy.pprof.view import Column, Kind, View
 from taupy.profiledb import activities, gpu_query, query, sources
 from taupy.profiledb.database import ProfileDB, of_a_sound_file
@@ -265,7 +266,7 @@ def _views(
     for choice in options:
         with suppress(Nothing):
             tables += views(db, trial.id, choice)
-    return tables
+    return [marked(table) for table in tables] if trial.is_sampled else tables
 
 
 def _steps(db: ProfileDB, trial: TrialRow, _: Contents) -> list[Part]:

@@ -252,10 +252,12 @@ class _Screen:
             legend.append(self.report.steps_in_words)
         yield from _joined(legend, "   ", self.width)
 
-    @staticmethod
-    def _legend(band: Band, whole: float) -> str:
-        name = f"{_GLYPHS[band.kind]} {band.name} {duration(band.ns)} {percent(band.ns / whole)}"
-        return name
+    def _legend(self, band: Band, whole: float) -> str:
+        name = f"{_GLYPHS[band.kind]} {band.name} {self._time(band.ns)}"
+        return f"{name} {mark_of(self.report)}{percent(band.ns / whole)}"
+
+    def _time(self, ns: float) -> str:
+        return f"{mark_of(self.report)}{duration(ns)}"
 
     # --- places ------------------------------------------------------------------
 
@@ -294,7 +296,9 @@ class _Screen:
 
     def _rows(self, rows: Sequence[Place], with_callees: int) -> Iterator[str]:
         largest = max((place.ns for place in rows), default=0) or 1
-        times = max([8, *(len(duration(place.ns)) for place in rows)])
+        times = max([8, *(len(self._time(place.ns)) for place in rows)])
+        mark = mark_of(self.report)
+        shares = 5 + len(mark)
         names = [places.at(place) if place.timer else place.kind for place in rows]
         wheres = [_end_of_path(visible(name), _WHERE) for name in names]
         wide = max(map(len, wheres), default=0)
@@ -306,7 +310,8 @@ class _Screen:
             if self.bar:
                 glyph = _GLYPHS[_kind(place)]
                 bar = f"{glyph * (round(self.bar * place.ns / largest) or 1):<{self.bar}} "
-            start = f"{duration(place.ns):>{times}} {percent(place.share):>5} {bar}"
+            start = f"{self._time(place.ns):>{times}} "
+            start += f"{mark + percent(place.share):>{shares}} {bar}"
             start += f"{wheres[at]:<{wide}}  " if wide else ""
             room = self.width - len(start) - (most + 1 if calls[at] else 0)
             words = visible(text_of(place, room))
@@ -314,9 +319,9 @@ class _Screen:
             if len(line) + 1 + len(calls[at]) <= self.width:
                 line += f" {calls[at]:>{most}}" if most else ""
             yield line.rstrip()
-            if left and (more := details_of(place, words if room >= 8 else "")):
+            if left and (more := details_of(place, words if room >= 8 else "", mark)):
                 left -= 1
-                indent = " " * (times + 7 + len(bar) if self.width >= _NARROW else 4)
+                indent = " " * (times + shares + 2 + len(bar) if self.width >= _NARROW else 4)
                 yield from self._within(more, indent)
 
     def _within(self, parts: Sequence[str], indent: str) -> Iterator[str]:
@@ -334,7 +339,7 @@ class _Screen:
         shown = [package for package in group.packages if package.ns >= _LEAST * whole]
         if shown:
             names = [
-                f"{_PLUMBING.get(package.name, visible(package.name))} {duration(package.ns)}"
+                f"{_PLUMBING.get(package.name, visible(package.name))} {self._time(package.ns)}"
                 for package in shown
             ]
             lines = [*_joined(names, ", ", self.width - 13)]
@@ -356,7 +361,7 @@ class _Screen:
         most = self.detail.lanes
         if not most or self.width < _NARROW:
             times = [
-                f"{visible(lane.name)} {duration(lane.ns - lane.waits_ns)}" for lane in of.lanes
+                f"{visible(lane.name)} {self._time(lane.ns - lane.waits_ns)}" for lane in of.lanes
             ]
             line = ", ".join(times)
             apart = " (waiting not counted)" if any(lane.waits_ns for lane in of.lanes) else ""
@@ -378,9 +383,9 @@ class _Screen:
             bands = [band for band in lane.bands if band.ns > 0]
             cells = _cells([band.ns for band in bands], round(room * lane.ns / whole) or 1)
             bar = "".join(_GLYPHS[band.kind] * n for band, n in zip(bands, cells, strict=True))
-            words = duration(lane.ns - lane.waits_ns)
+            words = self._time(lane.ns - lane.waits_ns)
             if lane.waits_ns >= _LEAST * whole:
-                words += f", waits {duration(lane.waits_ns)}"
+                words += f", waits {self._time(lane.waits_ns)}"
             name = _shortened(visible(lane.name), _WHERE)
             yield f"  {name:<{wide}}  {bar:<{room}}  {words}".rstrip()
         if left := [lane for lane in of.lanes if lane not in shown]:
@@ -520,18 +525,23 @@ def no_findings(report: Report) -> str:
     first = max(rows, key=lambda place: place.ns, default=None)
     if first is None or first.share < _MOSTLY or first.kind == "imports":
         return f"no findings: {number} rules have looked"
-    return f"no findings by {number} rules, but {_mostly(first)}"
+    return f"no findings by {number} rules, but {_mostly(first, mark_of(report))}"
 
 
-def _mostly(place: Place) -> str:
+def mark_of(report: Report) -> str:
+    """What marks the times of routines, where they are estimates."""
+    return "~" if report.trial.is_sampled else ""
+
+
+def _mostly(place: Place, mark: str) -> str:
     """A place that takes most of the time: its line, if that does; calls are what is named."""
     hot, where = place.hottest, places.at(place)
     if place.kind == "waiting":
-        return f"{percent(place.share)} is waiting" + (f": {where}" if where else "")
+        return f"{mark}{percent(place.share)} is waiting" + (f": {where}" if where else "")
     of_line = 0.0 if hot is None else place.share * hot.time_ns / place.ns
     if hot is None or of_line < _MOSTLY:
         name = places.described(replace(place, hottest=None))
-        what, calls = f"{percent(place.share)} is one routine: {name}", place.calls
+        what, calls = f"{mark}{percent(place.share)} is one routine: {name}", place.calls
     else:
         about = "" if hot.is_exact else "~"
         what, calls = f"{about}{percent(of_line)} is one line: {where}", hot.times
@@ -609,8 +619,12 @@ def calls_of(place: Place) -> int | None:
     return place.calls if place.hottest is None else None
 
 
-def details_of(place: Place, words: str) -> list[str]:
-    """The routine, and what it mostly does, as far as it is known: each part in few words."""
+def details_of(place: Place, words: str, mark: str = "") -> list[str]:
+    """The routine, and what it mostly does, as far as it is known: each part in few words.
+
+    Args:
+        mark: of times of routines, where they are estimates.
+    """
     if place.kind == "imports":
         return []
     parts: list[str] = []
@@ -633,7 +647,7 @@ def details_of(place: Place, words: str) -> list[str]:
     callees = []
     for part in below:
         calls = f", {_calls(part.calls)}" if part.calls and part.calls != place.calls else ""
-        callees.append(f"{places.called(part.timer)} {duration(part.ns)}{calls}")
+        callees.append(f"{places.called(part.timer)} {mark}{duration(part.ns)}{calls}")
     # What says most comes first, as the last may not fit.
     is_callees = bool(below) and below[0].ns >= _MOSTLY * place.ns
     parts += [*callees, *line] if is_callees else [*line, *callees]

@@ -191,6 +191,7 @@ class PivotTable(NamedTuple):
         metrics: by requested name.
         notes: remarks on the cells.
         warnings: where the names of two columns hardly match.
+        estimated: there are estimates among the cells.
     """
 
     table: Pivot
@@ -198,6 +199,7 @@ class PivotTable(NamedTuple):
     metrics: dict[str, Metric]
     notes: list[str]
     warnings: Sequence[str] = ()
+    estimated: bool = False
 
 
 def pivot_table(db: ProfileDB, selectors: Sequence[str], layout: Layout) -> PivotTable:
@@ -236,7 +238,9 @@ def pivot_table(db: ProfileDB, selectors: Sequence[str], layout: Layout) -> Pivo
     if most > 1:
         notes.append(f"a cell with several trials (up to {most}) shows their {layout.across}")
     warnings = dict.fromkeys(warning for cells in of_metrics for warning in cells.warnings)
-    return PivotTable(table, layout, metrics, notes, list(warnings))
+    sampled = any(trial.is_sampled for trial in trials) and {*metrics} != {"duration"}
+    estimated = sampled or LINE in (*layout.rows, *layout.columns)
+    return PivotTable(table, layout, metrics, notes, list(warnings), estimated)
 
 
 def _labels_of(

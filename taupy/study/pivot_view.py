@@ -8,7 +8,6 @@ from taupy import units
 from taupy.escaping import visible
 from taupy.pprof.view import Cell, Column, Kind, View
 from taupy.profiledb.dimensions import heading
-from taupy.profiledb.line_values import LINE
 from taupy.study.pivot import PEOPLE_ROWS, ROW_DIMENSIONS, PivotTable
 from taupy.study.pivot_cells import Labels, by_size, first
 
@@ -80,7 +79,7 @@ def _kind(answer: PivotTable) -> tuple[Kind, str]:
     all_units = {metric.unit for metric in answer.metrics.values()}
     unit = next(iter(all_units)) if len(all_units) == 1 else ""
     kinds: dict[str, Kind] = {"ns": "time_ns", "B": "bytes", "call": "float", "%": "percent"}
-    if LINE in (*answer.layout.rows, *answer.layout.columns):
+    if answer.estimated:
         return ("about_ns" if unit == "ns" else "about_count"), unit
     return kinds.get(unit, "tau_count"), unit
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import csv
 import os
 import pty
+import re
 import signal
 import subprocess
 import sys
@@ -81,6 +83,17 @@ def test_what_attach_sees_is_a_sampled_trial(runs):
     assert "sampled from outside" in screen
     lines = runs.taupy("lines", "--csv").stdout
     assert "prog.py,6" in lines and "value * value" in lines, lines
+    for command in (["report"], ["pprof"], ["places"], ["lines"], ["compare", "1", "1"]):
+        shown = runs.taupy(*command).stdout
+        rows = [row for row in shown.splitlines() if re.search(r"inner|value \* value", row)]
+        assert rows and all("~" in row for row in rows if re.search(r"\d m?s|\d,\d", row)), shown
+    flat = runs.taupy("pprof", "--csv").stdout
+    ((calls, subroutines),) = {
+        (row["calls"], row["subroutines"]) for row in csv.DictReader(flat.splitlines())
+    }
+    assert calls == subroutines == ""
+    files = {file for (file,) in runs.sql("SELECT DISTINCT file FROM timer")}
+    assert "threading.py" in files and not any(file.endswith("/threading.py") for file in files)
 
 
 def test_a_process_that_cannot_be_read_gets_one_line(runs):

@@ -160,6 +160,8 @@ const FORMATS = {
   about_percent: (value) => `~${percent(value)}`,
   about_ns: (value) => `~${duration(value)}`,
   about_count: (value) => `~${tauCount(value)}`,
+  about_tau_time: (value) => `~${tauTime(value)}`,
+  about_milliseconds: (value) => `~${fixed(value / 1e6, 6)}`,
   bytes: size,
   prefixed,
   rate,

@@ -158,3 +158,73 @@ def test_intervals_of_estimates_begin_with_a_tilde_and_exact_ones_do_not(tmp_pat
     for row in table.rows:
         assert str(row[at]).startswith(about) and " .. " in str(row[at])
         assert ("~" in str(row[at])) != exact
+
+
+@pytest.fixture
+def looked_at(tmp_path):
+    """Trials 1 and 2 of programs that were looked at; trial 3 of a run."""
+    path = tmp_path / "looked.db"
+    with ProfileDB.open(path, create=True) as db:
+        for number in (1, 2, 3):
+            calls = int(number == 3)
+            profile = profile_of(
+                host(call("main", calls, 9, [call("work", calls, 5)])),
+                number=number,
+                name=str(number),
+            )
+            names = [timer.name for timer in profile.timers]
+            profile.threads[0].lines = line_times(names.index("main"), names.index("work"))
+            if number < 3:
+                profile.source = f"attach {number}: prog.py"
+            add_profile(db, profile)
+    return path
+
+
+def compared_tables(path, *trials, **options):
+    from taupy.answers import compare
+
+    with ProfileDB.open(path) as db:
+        return compare.compared(db, trials, compare.Options(**options)).tables()
+
+
+def test_times_of_programs_looked_at_are_estimates_with_their_error(looked_at):
+    (table,) = compared_tables(looked_at, "1", "2")
+    names = [column.name for column in table.columns]
+    headings = {column.heading for column in table.columns}
+    assert {"~A", "~B", "~B - A", "~B / A", "~%A"} <= headings
+    for row in table.rows:
+        assert row[names.index("calls_a")] is row[names.index("calls_b")] is None
+    (note,) = (note for note in table.notes if note.startswith("~: "))
+    assert note.startswith("~: all times of A and B are estimated: A from ") and "+-" in note
+
+
+def test_a_side_that_was_run_is_exact_beside_one_that_was_looked_at(looked_at):
+    (table,) = compared_tables(looked_at, "1", "3")
+    names = [column.name for column in table.columns]
+    for row in table.rows:
+        assert row[names.index("calls_a")] is None and row[names.index("calls_b")] == 1
+    assert any(
+        note.startswith("~: all times of A are estimated, of B none: A from ") and "; B" not in note
+        for note in table.notes
+    )
+    (by_line,) = compared_tables(looked_at, "1", "3", by="line")
+    assert any(
+        note.startswith("~: all times of A are estimated, of B only the division among lines: A")
+        for note in by_line.notes
+    )
+
+
+def test_calls_of_a_program_looked_at_are_not_compared(looked_at):
+    for value in ("calls", "exclusive-per-call"):
+        with pytest.raises(UsageError, match="trial 1 was only looked at"):
+            compared_tables(looked_at, "1", "3", value=value)
+
+
+def test_a_pivot_with_a_program_looked_at_has_estimates(looked_at):
+    from taupy.study import pivot, pivot_view
+
+    with ProfileDB.open(looked_at) as db:
+        for trials, kind in ((["1", "3"], "about_ns"), (["3"], "time_ns")):
+            table = pivot.pivot_table(db, trials, pivot.Layout(rows=("routine",), columns=("id",)))
+            columns = pivot_view.view(table).columns
+            assert {column.kind for column in columns if column.side} == {kind}
