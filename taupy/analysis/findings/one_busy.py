@@ -14,10 +14,12 @@ from taupy.analysis.findings.trial import HOST, Trial
 from taupy.analysis.findings.waiting import Life
 from taupy.analysis.findings.workers import workers
 from taupy.analysis.known_routines import is_take
+from taupy.analysis.line_times import estimates
 from taupy.model.finding import Evidence, Finding
 from taupy.model.question import Condition
 from taupy.model.rows import ThreadRow, TimerRow
 from taupy.model.sampled import STATES
+from taupy.state.lines import READY
 from taupy.units import duration, percent, several
 
 KIND = "one thread busy while others wait"
@@ -259,7 +261,7 @@ def _locked(trial: Trial, lives: list[Life]) -> Iterator[Finding]:
             KIND,
             f"{several(number, 'thread')} wait {duration(waited)} in all for the lock that "
             f"{hottest(trial, timer)} takes, while one of them "
-            f"{f'holds it and waits for {held}' if held else 'works'}",
+            f"{f'holds it and waits for {held}' if held else 'works'}{_slow_part(trial, timer)}",
             saved_ns=min(longest, waited / (number - 1)),
             wall_ns=trial.wall_ns,
             evidence=(trial.evidence(("thread",), (Condition("timer", (timer.timer,)), HOST)),),
@@ -273,19 +275,38 @@ def _held(trial: Trial, timer: TimerRow, recorded: set[str]) -> str | None:
     """What the routine may wait for while it holds a lock, "" if for nothing but recorded
     routines; None if it takes no lock, or may wait without holding it."""
     function = source.function(trial, timer)
-    if function is None:
+    blocks = _blocks(trial, timer)
+    if function is None or not blocks:
         return None
-    locks = _locks(trial.source(timer) or "")
-    blocks = [block.body for block in ast.walk(function)
-              if isinstance(block, ast.With | ast.Try) and _holds(block, locks)]  # fmt: skip
-    if not blocks:
-        return None
-    under = {id(node) for block in blocks for part in block for node in ast.walk(part)}
+    under = {id(node) for part in blocks for node in ast.walk(part)}
     waits = [part for part in ast.walk(function) if isinstance(part, ast.Call)
              and source.called(part) not in recorded | _COMPUTING]  # fmt: skip
     if any(id(part) not in under for part in waits):
         return None
     return ", ".join(sorted({source.called(part) for part in waits}))
+
+
+def _slow_part(trial: Trial, timer: TimerRow) -> str:
+    """The line under the lock with most time without waiting, as a clause, if it is known."""
+    under = {line for part in _blocks(trial, timer)
+             for line in range(part.lineno, (part.end_lineno or part.lineno) + 1)}  # fmt: skip
+    working = (row for row in trial.lines if row.timer == timer
+               and row.line.line in under and row.line.state in READY)  # fmt: skip
+    lines = estimates(working, lambda row: row.line.line)
+    line = next((line for line, hit in lines.items() if hit.is_shown), None)
+    return "" if line is None else f", mostly at line {line}"
+
+
+def _blocks(trial: Trial, timer: TimerRow) -> list[ast.stmt]:
+    """The statements of a routine that run while it holds a lock."""
+    function = source.function(trial, timer)
+    locks = _locks(trial.source(timer) or "")
+    return [
+        part
+        for block in (() if function is None else ast.walk(function))
+        if isinstance(block, ast.With | ast.Try) and _holds(block, locks)
+        for part in block.body
+    ]
 
 
 def _holds(block: ast.With | ast.Try, locks: set[str]) -> bool:

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from taupy.analysis.findings import event_loop
+from taupy.analysis.findings import event_loop, one_busy
 from taupy.analysis.findings.calls import Sum
 from taupy.analysis.findings.hot_lines import Hot, bound
 from taupy.analysis.line_times import LineRow
@@ -84,3 +84,31 @@ def test_what_holds_up_an_event_loop_includes_getting_a_processor_again(monkeypa
     )  # fmt: skip
     ((_, _, sentence, ns, *_),) = event_loop._blocked(trial, {MAIN: 9})
     assert ns == 100 and "~100 ns, 50.0 % of the run" in sentence
+
+
+STORE = """
+import threading
+class Store:
+    def put(self, key):
+        with self.lock:
+            self.rows.append(key)
+            self.rows.sort(key=price)
+        self.seen += 1
+"""
+
+
+def test_the_slow_part_under_a_lock_is_a_line_that_works_while_it_is_held():
+    put = timer("Store.put", line=4)
+
+    def lines(*looks):
+        return [
+            LineRow(MAIN, put, None, LineTime(0, None, at, at, 0, 9, state, n, n, n, float(n)))
+            for at, state, n in looks
+        ]
+
+    trial = SimpleNamespace(source=lambda asked: STORE, lines=lines(
+        (5, "lock", 900), (7, "lock", 800), (8, "cpu", 300), (7, "cpu", 150), (6, "cpu", 100)
+    ))  # fmt: skip
+    assert one_busy._slow_part(trial, put) == ", mostly at line 7"
+    trial.lines = lines((5, "lock", 900), (8, "cpu", 300), (7, "cpu", 5))  # too few looks
+    assert one_busy._slow_part(trial, put) == ""
