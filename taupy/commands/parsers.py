@@ -10,7 +10,7 @@ from taupy.errors import UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # importing delays the program that `taupy run` starts
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from typing import Any, NoReturn
 
 # There are no translations of argparse's words: each look-up would try the files of all languages.
@@ -20,6 +20,11 @@ _ELSEWHERE = {"--html": "-o FILE.html for a page"}
 """Options that other tools have, and what to write here."""
 _GAP = re.compile(r"(?<=\S)  +(?=\S)|^ {9,}(?=\S)")
 """Between what one would type and what it does."""
+
+
+_NUMBER = re.compile(r"-\d+")
+_LETTERS = str.maketrans("01", "ol")
+"""Digits that look like letters."""
 
 
 class Formatter(argparse.HelpFormatter):
@@ -96,12 +101,24 @@ class CommandLine(argparse.ArgumentParser):
         formatter.add_text(self.epilog)
         return formatter.format_help()
 
+    def parse_known_args(  # type: ignore[override]
+        self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
+    ) -> tuple[argparse.Namespace, list[str]]:
+        """As argparse does, which takes `-0` for a number where a trial's name may stand."""
+        parsed, left = super().parse_known_args(args, namespace)
+        for action in self._get_positional_actions():
+            given = getattr(parsed, action.dest, None)
+            for word in given if isinstance(given, list) else [given]:
+                if action.nargs != argparse.REMAINDER and _NUMBER.fullmatch(str(word)):
+                    self.error(f"unrecognized arguments: {word}")
+        return parsed, left
+
     def error(self, message: str) -> NoReturn:
         advice = f"`{self.prog} --help` lists the options"
         unknown = message.removeprefix("unrecognized arguments: ")
         if unknown != message:
             word = unknown.split()[0].partition("=")[0]
-            alike = near(word, self._option_string_actions)
+            alike = near(word.translate(_LETTERS), self._option_string_actions)
             if word in _ELSEWHERE:
                 advice = f"write {_ELSEWHERE[word]}; {advice}"
             elif alike:

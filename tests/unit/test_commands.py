@@ -73,6 +73,8 @@ def test_a_script_stands_for_its_trials(capsys, tmp_path):
     [
         (["pprof", "--sumary", "mean"], "unknown option --sumary; did you mean --summary?"),
         (["pprof", "1", "two words"], "unexpected argument two words"),
+        (["report", "-0", "r.html"], "unknown option -0; did you mean -o?"),
+        (["lines", "-5"], "unknown option -5; `taupy lines --help` lists the options"),
         (["report", "--html"], "unknown option --html; write -o FILE.html for a page"),
         (["trials", "--csv", "--json"], "not allowed with argument"),
         (["compare", "1", "2", "--min-share=x"], "'x' is not a percentage from 0 to 100"),
