@@ -18,6 +18,7 @@ from collections import defaultdict
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from taupy.analysis.definitions import at_definition
 from taupy.analysis.expressions import Expressions
 from taupy.analysis.known_routines import is_wait
 from taupy.analysis.line_times import (
@@ -56,8 +57,6 @@ DOES: Mapping[str, str] = {
 
 _ASLEEP = ("lock", "wait")
 _MOSTLY = 0.9
-_DECORATORS = 20
-"""Lines that are searched for the `def` of a routine."""
 _EXACT_KINDS: Mapping[Kind, Kind] = {"about_percent": "percent", "about_ns": "time_ns"}
 _COLUMNS = (
     Column("threads_group", audience="machines"),
@@ -125,17 +124,9 @@ class Texts:
         lines = self._lines_of(path)
         return lines[number - 1].strip() if lines and 0 < number <= len(lines) else None
 
-    def definition(self, path: str | None, timer: TimerRow) -> str | None:
-        """The line of a definition: not its decorators, not the first line of a file, which says
-        nothing of what it does."""
-        lines = self._lines_of(path)
-        if not lines or timer.line is None or timer.short_name == "<module>":
-            return None
-        for at in range(timer.line, min(timer.line + _DECORATORS, len(lines) + 1)):
-            text = lines[at - 1].strip()
-            if not text.startswith(("@", "#")) and text:
-                return text
-        return None
+    def defined(self, path: str | None, timer: TimerRow) -> TimerRow:
+        """A routine with the line of its `def`, not of its first decorator."""
+        return at_definition(timer, self._lines_of(path))
 
     def expression(self, path: str | None, row: LineRow) -> str | None:
         if path not in self._expressions:
@@ -252,7 +243,8 @@ class Lines:
         return None
 
     def named(self, group: Group, places: Sequence[Place]) -> list[Place]:
-        """Places of a group of threads, with their hottest lines and the text there."""
+        """Places of a group of threads, with their hottest lines and the text there; routines with
+        the lines of their definitions."""
         of_place: dict[tuple[bool, str], list[LineRow]] = defaultdict(list)
         for row in self.by_group.get(group, ()):
             waits = row.callee is not None and is_wait(row.callee)
@@ -272,11 +264,23 @@ class Lines:
             if place.timer is not None:
                 rows = of_place.get((place.kind == "waiting", place.timer.timer), [])
                 hot = self._awaited(place) if place.awaits else self.hot(rows) if rows else None
-                text = self.texts.definition(self.path(place.timer), place.timer)
-                if hot or text:  # there may be a million places, most without a text
-                    place = replace(place, hottest=hot, source=hot.text if hot else text)
+                if hot:  # there may be a million places, most without a line
+                    place = replace(place, hottest=hot, source=hot.text)
+                place = self._defined(place)
             named.append(place)
         return named
+
+    def _defined(self, place: Place) -> Place:
+        """A place with the lines of definitions."""
+        timer, caller = place.timer, place.caller
+        if timer is not None:
+            timer = self.texts.defined(self.path(timer), timer)
+        if caller is not None:
+            routine = self.texts.defined(self.path(caller.timer), caller.timer)
+            caller = caller if routine is caller.timer else caller._replace(timer=routine)
+        if timer is place.timer and caller is place.caller:
+            return place
+        return replace(place, timer=timer, caller=caller)
 
     def _awaited(self, place: Place) -> HotLine:
         """The line at which coroutines were suspended while an event loop waited, for so long at

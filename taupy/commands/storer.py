@@ -26,8 +26,8 @@ _USAGE_ERROR = 2
 _WHY_LENGTH = 200
 _WORTH_NAMING = 0.05
 """Share of what is not import from which the hottest place is named."""
-_HOT = 0.2
-"""Likewise, from which it is called the most; below, the profile is flat."""
+_HOT, _MOST = 0.2, 0.5
+"""Likewise, from which it is called hot, below which the profile is flat, and the most."""
 _MUCH_IMPORT = 0.25
 _MOSTLY = 0.75
 """Share of a routine's time from which on its hottest line is named instead."""
@@ -275,7 +275,9 @@ def _hottest(group: GroupPlaces, place: Place, imports: float = 0.0) -> str:
     if place.kind == "waiting":
         most = "mostly waiting at"
     else:
-        most = "most in" if place.share >= _HOT * (1 - imports) else "no hot spot, first is"
+        share = place.share / max(1 - imports, place.share)
+        most = "most in" if share >= _MOST else "hottest is"
+        most = most if share >= _HOT else "no hot spot, first is"
     of = "" if group.group == MAIN else f" of {group.title.partition(',')[0]}"
     time = f"{duration(place.ns)}, {100 * place.share:.0f} %{of}"
     return f"{most} {where}: {time}" if where.endswith(")") else f"{most} {where} ({time})"

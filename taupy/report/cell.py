@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from taupy.analysis.places import Place
-from taupy.answers import places
 from taupy.escaping import html
 from taupy.model.thread_groups import MAIN
 from taupy.report import screen
 from taupy.report.report import Report
-from taupy.units import count, duration, several
+from taupy.units import duration, several
 
 _CELL = "padding:1px 8px;border:0;vertical-align:top;white-space:nowrap"
 _LEFT = f"{_CELL};text-align:left"
@@ -73,21 +72,14 @@ def _parts(report: Report, page: str) -> Iterator[str]:
 
 def _row(place: Place, largest: float) -> Iterator[str]:
     wide = round(_BAR_PIXELS * place.ns / largest) or 1
-    about = html(", ".join(screen.details_of(place, _said(place))))
+    text = screen.text_of(place, _WIDTH)
+    about = html(", ".join(screen.details_of(place)))
     yield f"<tr style='background:none'><td style='{_RIGHT}'>{html(duration(place.ns))}</td>"
     yield f"<td style='{_RIGHT}'>{html(screen.percent(place.share))}</td>"
     yield f"<td style='{_LEFT};width:{_BAR_PIXELS}px'>"
     yield f"<span style='{_BAR};width:{wide}px'></span></td>"
-    yield f"<td style='{_LEFT}'>{html(_where(place))}</td>"
-    yield f"<td style='{_LEFT}'><code>{html(_said(place))}</code>"
-    yield f"<br><span style='{_FAINT}'>{about}</span>" if about else ""
-    calls = f"{count(number)}&#215;" if (number := screen.calls_of(place)) else ""
-    yield f"</td><td style='{_RIGHT}'>{calls}</td></tr>"
-
-
-def _where(place: Place) -> str:
-    return places.at(place) if place.timer else place.kind
-
-
-def _said(place: Place) -> str:
-    return screen.text_of(place, _WIDTH)
+    yield f"<td style='{_LEFT}'>{html(screen.named(place))}</td>"
+    yield f"<td style='{_LEFT}'>{html(screen.line_of(place))}</td>"
+    yield f"<td style='{_LEFT}'><code>{html(text)}</code>"
+    yield "<br>" if text and about else ""
+    yield f"<span style='{_FAINT}'>{about}</span></td></tr>"

@@ -9,9 +9,12 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from functools import cache
 
+from taupy.analysis.definitions import at_definition
 from taupy.analysis.findings.trial import Moment, Trial
 from taupy.answers.lines import Lines
 from taupy.comparison import kernel_proposals
+from taupy.dataclass import replace
+from taupy.model.names import is_library
 from taupy.model.question import Question
 from taupy.model.rows import TimerRow, TrialRow
 from taupy.model.sampled import RESIDENT
@@ -34,10 +37,28 @@ def trial_of(db: ProfileDB, trial: TrialRow) -> Trial:
     facts = query.metadata_by_node(db, trial.id)
     metadata = facts.get(None, {})
     paths = timer_paths(db, trial.id)
+    source = unchanged_sources(trial, metadata, paths)
+    lines_of: dict[str, list[str]] = {}
+
+    @cache
+    def defined(timer: TimerRow) -> TimerRow:
+        """A routine of the program with the line of its `def`, by which sentences name it."""
+        path = paths.get(timer.timer) or ""
+        if not os.path.isabs(path) or is_library(path, timer.groups):
+            return timer
+        if path not in lines_of:
+            text = source(timer)
+            lines_of[path] = text.split("\n") if text else []
+        return at_definition(timer, lines_of[path])
 
     @cache
     def ask(question: Question) -> Table:
-        return values(db, question)
+        table = values(db, question)
+        timers = table.labels.get("timer")
+        if not timers:
+            return table
+        named = [timer and defined(timer) for timer in timers]
+        return replace(table, labels={**table.labels, "timer": named})
 
     return Trial(
         trial.id,
@@ -51,8 +72,11 @@ def trial_of(db: ProfileDB, trial: TrialRow) -> Trial:
         memory=_memory(db, trial),
         steps=steps_of(db, trial.id),
         paths=paths,
-        lines=Lines.of_trial(db, trial.id, query.node_facts(db, trial.id), paths).rows,
-        source=unchanged_sources(trial, metadata, paths),
+        lines=[
+            row._replace(timer=defined(row.timer), callee=row.callee and defined(row.callee))
+            for row in Lines.of_trial(db, trial.id, query.node_facts(db, trial.id), paths).rows
+        ],
+        source=source,
         advice=kernel_proposals.by_kernel(db, trial.id),
         union_ns=cache(lambda: gpu_query.union_ns(db, trial.id)),
         gpu_times=cache(lambda: gpu_query.gpu_times(db, trial.id)),
@@ -96,11 +120,10 @@ def unchanged_sources(
 ) -> Callable[[TimerRow], str | None]:
     """A reader of source files on this machine that have not changed since the trial ran."""
     here = trial.source == "taupy run" and metadata.get("Hostname") == platform.node()
-    started = datetime.fromisoformat(trial.started_at).timestamp()
 
     @cache
     def read(path: str) -> str | None:
-        return _unchanged(path, started)
+        return _unchanged(path, datetime.fromisoformat(trial.started_at).timestamp())
 
     def source(timer: TimerRow) -> str | None:
         path = paths.get(timer.timer) if here else None

@@ -241,15 +241,15 @@ def _place(place: Place, kind: Kind, ns: float, share: float) -> dict[str, Any]:
     return {
         "kind": kind,
         "name": KINDS[kind],
-        "at": visible(places.at(place)),
+        "routine": visible(screen.named(place)),
+        "at": visible(screen.line_of(place)),
         "file": visible((place.timer and place.timer.file) or ""),
         "line": places.line(place),
         "text": visible(text),
-        "about": [visible(part) for part in screen.details_of(place, text)] if text else [],
+        "about": [visible(part) for part in screen.details_of(place)],
         "parts": {kind: round(ns) for kind, ns in parts.items() if ns >= 1},
         "ns": round(ns),
         "share": share,
-        "calls": screen.calls_of(place),
     }
 
 

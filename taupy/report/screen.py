@@ -52,7 +52,9 @@ _SMALL = 0.05
 _MUCH = 0.1
 """Share of a place's time from which on a callee is shown, and of imports of the run's."""
 _MOSTLY = 0.5
-"""Share of a place's time from which on a callee says more than its hottest line."""
+_LEAST_NAME, _LEAST_TEXT = 12, 24
+"""Columns from which on a name, and source text, say something."""
+_DOT = " · "
 _LEAST_LEGEND = 0.0005
 _LEAST_OVERLAP = 0.01
 """Share of the work of GPUs that overlaps, from which on their busy time is said."""
@@ -273,8 +275,8 @@ class _Screen:
             if group.group == MAIN:
                 yield from self._space()
                 yield from self._wrapped(
-                    f"{_TITLE}  your code, with what libraries and C do for it"
-                    if self.width >= 70
+                    f"{_TITLE}  routines, with libraries and C; each one's hottest line"
+                    if self.width >= 75
                     else _TITLE
                 )
                 rows = main_places(group, 1 << 30 if self.verbose else self.detail.main)
@@ -294,43 +296,57 @@ class _Screen:
             elif not shown:
                 yield from self._packages(group)
 
-    def _rows(self, rows: Sequence[Place], with_callees: int) -> Iterator[str]:
+    def _rows(self, rows: Sequence[Place], with_details: int) -> Iterator[str]:
+        """A line for each routine, with its own numbers, beside its hottest line with that one's;
+        below, the text of that line, and what the routine calls."""
         largest = max((place.ns for place in rows), default=0) or 1
         times = max([8, *(len(self._time(place.ns)) for place in rows)])
         mark = mark_of(self.report)
         shares = 5 + len(mark)
-        names = [places.at(place) if place.timer else place.kind for place in rows]
-        wheres = [_end_of_path(visible(name), _WHERE) for name in names]
-        wide = max(map(len, wheres), default=0)
-        calls = [f"{count(number)}x" if (number := calls_of(place)) else "" for place in rows]
-        most = max(map(len, calls), default=0)
-        left = with_callees
+        start_width = times + shares + 2 + (self.bar + 1 if self.bar else 0)
+        room = self.width - start_width
+        wheres = [visible(line_of(place, _WHERE)) for place in rows]
+        wide_where = max(map(len, wheres), default=0)
+        beside = [*map(_beside, rows)]
+        wide = max((_length(*beside[at]) for at, where in enumerate(wheres) if where), default=0)
+        is_narrow = room - wide_where - 2 < _LEAST_NAME
+        wide = min(wide, room - wide_where - 2)
+        indent = " " * (start_width if self.width >= _NARROW else 4)
+        left = with_details
         for at, place in enumerate(rows):
-            bar = ""
+            start = f"{self._time(place.ns):>{times}} {mark + percent(place.share):>{shares}} "
             if self.bar:
                 glyph = _GLYPHS[_kind(place)]
-                bar = f"{glyph * (round(self.bar * place.ns / largest) or 1):<{self.bar}} "
-            start = f"{self._time(place.ns):>{times}} "
-            start += f"{mark + percent(place.share):>{shares}} {bar}"
-            start += f"{wheres[at]:<{wide}}  " if wide else ""
-            room = self.width - len(start) - (most + 1 if calls[at] else 0)
-            words = visible(text_of(place, room))
-            line = f"{start}{_shortened(words, room):<{room}}" if room >= 8 else start
-            if len(line) + 1 + len(calls[at]) <= self.width:
-                line += f" {calls[at]:>{most}}" if most else ""
-            yield line.rstrip()
-            if left and (more := details_of(place, words if room >= 8 else "", mark)):
+                start += f"{glyph * (round(self.bar * place.ns / largest) or 1):<{self.bar}} "
+            text, where = visible(text_of(place, room)), wheres[at]
+            more = [*map(visible, details_of(place, mark))]
+            name = _with_calls(*beside[at], room if is_narrow or not where else wide)
+            if not where:
+                line, text = f"{name}  {_shortened(text, room - len(name) - 2)}", ""
+            elif is_narrow:
+                line, text = name, f"{where}  {text}".rstrip()
+            else:
+                line = f"{name:<{wide}}  {where}"
+                if not left and len(line) + 2 + _LEAST_TEXT <= room:
+                    line += f"  {_shortened(text, room - len(line) - 2)}"
+            yield f"{start}{line}".rstrip()
+            if left and (text or more):
                 left -= 1
-                indent = " " * (times + shares + 2 + len(bar) if self.width >= _NARROW else 4)
-                yield from self._within(more, indent)
+                yield from self._within(text, more, indent)
 
-    def _within(self, parts: Sequence[str], indent: str) -> Iterator[str]:
-        """As many of these as fit into a line."""
+    def _within(self, text: str, parts: Sequence[str], indent: str) -> Iterator[str]:
+        """The source text, and as many of these as fit into the line with it."""
         room = self.width - len(indent) - 2
-        parts = [visible(part) for part in parts]
         if not self.verbose:
-            parts = _fitting(parts, room)
-        for at, line in enumerate(_joined(parts, ", ", room)):
+            taken = min(len(text), _LEAST_TEXT) + len(_DOT) if text else 0
+            parts = _fitting(parts, room - taken)
+        words = [*_joined(parts, ", ", room)]
+        if text and words and len(words[0]) + len(_DOT) + min(len(text), _LEAST_TEXT) <= room:
+            text = _shortened(text, room - len(_DOT) - len(words[0]))
+            words[0] = f"{text}{_DOT}{words[0]}"
+        elif text:
+            words.insert(0, _shortened(text, room))
+        for at, line in enumerate(words):
             yield f"{indent}{' ' if at else '└'} {line}"
 
     def _packages(self, group: GroupPlaces) -> Iterator[str]:
@@ -595,7 +611,7 @@ def _kind(place: Place) -> str:
 
 
 def text_of(place: Place, width: int) -> str:
-    """What a place does: its source text, or else its name; of imports, which, with their times."""
+    """The source text of a place's hottest line; of imports, which, with their times."""
     if place.kind == "imports":
         parts = [
             (places.short(part.timer).removeprefix("import "), duration(part.ns))
@@ -604,53 +620,64 @@ def text_of(place: Place, width: int) -> str:
         ]
         first = [f"{_shortened(name, width - len(time) - 1)} {time}" for name, time in parts[:1]]
         return ", ".join(_fitting([*first, *(" ".join(part) for part in parts[1:])], width))
-    if place.source is not None:
-        return place.source
-    return "" if place.timer is None else _name(place.timer)
+    return place.source or ""
 
 
 def _name(timer: TimerRow) -> str:
     return places.short(timer)
 
 
-def calls_of(place: Place) -> int | None:
-    """The calls of a routine where the row shows that; where it shows a line, which may have run
-    more often, they are given with the routine's name (`details_of`)."""
-    return place.calls if place.hottest is None else None
+def named(place: Place) -> str:
+    """What stands beside a place's time: the routine that it is the time of, and its calls."""
+    name, calls = _beside(place)
+    return f"{name} {calls}".rstrip()
 
 
-def details_of(place: Place, words: str, mark: str = "") -> list[str]:
-    """The routine, and what it mostly does, as far as it is known: each part in few words.
+def _beside(place: Place) -> tuple[str, str]:
+    waits = "waits in " if place.kind == "waiting" else ""
+    if place.timer is None:
+        return "waits" if waits else place.kind, ""
+    return f"{waits}{visible(_name(place.timer))}", f"{count(place.calls)}x" if place.calls else ""
+
+
+def _length(name: str, calls: str) -> int:
+    return len(name) + (len(calls) + 1 if calls else 0)
+
+
+def _with_calls(name: str, calls: str, width: int) -> str:
+    """A name in so many columns: of a longer one, the end is shown, and its calls."""
+    if calls and len(calls) + 1 + min(len(name), _LEAST_NAME) <= width:
+        return f"{_end(name, width - len(calls) - 1)} {calls}"
+    return _end(name, width)
+
+
+def line_of(place: Place, width: int | None = None) -> str:
+    """`file:line` of a routine's hottest line, with the time of that line; of the routine's first
+    if none is known."""
+    if place.timer is None:
+        return ""
+    where, hot = places.at(place), place.hottest
+    if width is not None:
+        where = _end_of_path(where, width)
+    if hot is None or place.awaits:
+        return where
+    return f"{where} {'' if hot.is_exact else '~'}{duration(hot.time_ns)}"
+
+
+def details_of(place: Place, mark: str = "") -> list[str]:
+    """What a routine mostly does, as far as it is known: each part in few words.
 
     Args:
         mark: of times of routines, where they are estimates.
     """
     if place.kind == "imports":
         return []
-    parts: list[str] = []
-    waits = "waits " if place.kind == "waiting" else ""
-    if place.awaits:
-        parts += _awaits(place)
-    elif place.timer is not None and place.timer.file is not None:
-        name = _name(place.timer)
-        times = f" {count(place.calls)}x" if place.calls and calls_of(place) is None else ""
-        if name != "<module>" and (times or not re.search(rf"\b{re.escape(name)}\b", words)):
-            parts.append(f"{waits}in {name}{times}")
-        elif waits:
-            parts.append("waits")
+    parts = [*_awaits(place)] if place.awaits else []
     hot = place.hottest
     below = [part for part in place.callees if part.ns >= _MUCH * place.ns][:_CALLEES]
-    line = []
-    if hot is not None and not place.awaits and hot.time_ns < (1 - _MUCH) * place.ns:
-        with_callees = "with callees " if below else ""  # a part of which may be in the line
-        line = [f"this line {with_callees}{'' if hot.is_exact else '~'}{duration(hot.time_ns)}"]
-    callees = []
     for part in below:
         calls = f", {_calls(part.calls)}" if part.calls and part.calls != place.calls else ""
-        callees.append(f"{places.called(part.timer)} {mark}{duration(part.ns)}{calls}")
-    # What says most comes first, as the last may not fit.
-    is_callees = bool(below) and below[0].ns >= _MOSTLY * place.ns
-    parts += [*callees, *line] if is_callees else [*line, *callees]
+        parts.append(f"{places.called(part.timer)} {mark}{duration(part.ns)}{calls}")
     if not below and hot is not None and hot.calls and hot.calls != hot.text:
         about = "" if "~" in hot.calls else f" ~{duration(hot.time_ns)}"
         parts.append(f"{hot.calls}{about}")
@@ -742,4 +769,9 @@ def _end_of_path(path: str, width: int) -> str:
     end = path[len(path) - width + 2 :]
     if "/" in end:
         return f"…/{end.partition('/')[2]}"
-    return f"…{path[len(path) - width + 1 :]}"
+    return _end(path, width)
+
+
+def _end(words: str, width: int) -> str:
+    """The end of a text in so many columns."""
+    return words if len(words) <= width else f"…{words[len(words) - max(0, width - 1) :]}"

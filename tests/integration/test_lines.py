@@ -120,13 +120,14 @@ def test_the_lines_of_a_routine_add_up_to_its_exact_time(runs):
 
 def test_the_report_and_the_end_of_the_run_name_the_line_and_its_text(runs):
     done = runs.run(KNOWN, arguments=("1.5",))
-    assert re.search(r"; most in (work \(prog.py:\d+\):|prog.py:\d+ \()", done.stderr), done.stderr
+    named = r"; (most in|hottest is) (work \(prog.py:\d+\):|prog.py:\d+ \()"
+    assert re.search(named, done.stderr), done.stderr
     runs.environment["COLUMNS"] = "120"  # in fewer, a long line is cut
     report = runs.taupy("report", "--db", str(runs.database)).stdout
-    place = re.search(r" prog.py:(\d+)  ", report)
-    assert place is not None and "~" in report, report
+    place = re.search(r" prog.py:(\d+) ~\d.*\n +└ (.*)\n", report)
+    assert place is not None, report
     said = KNOWN.split("\n")[int(place[1]) - 1].strip()
-    assert f" prog.py:{place[1]}  {said}" in report
+    assert place[2].partition(" · ")[0] == said
     lines = runs.taupy("lines", "--db", str(runs.database)).stdout
     assert said in lines and f"prog.py:{place[1]}" in lines
     assert "the standard error of the first row is" in lines

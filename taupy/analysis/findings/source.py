@@ -21,9 +21,9 @@ def function(trial: Trial, timer: TimerRow) -> Function | None:
 
 @lru_cache(maxsize=64)
 def _functions(text: str) -> dict[tuple[str, int], Function]:
-    """The definitions in a file by name and first line."""
+    """The definitions in a file by name and line."""
     nodes = (node for node in ast.walk(tree(text)) if isinstance(node, Function))
-    return {(node.name, _first_line(node)): node for node in nodes}
+    return {(node.name, line): node for node in nodes for line in _lines(node)}
 
 
 @lru_cache(maxsize=64)
@@ -61,9 +61,9 @@ def module(trial: Trial, timer: TimerRow) -> ast.Module | None:
     return tree(text) if text is not None else None
 
 
-def _first_line(node: Function) -> int:
-    """The first line of its code object: that of the first decorator, if any."""
-    return min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
+def _lines(node: Function) -> list[int]:
+    """The line of its `def`, and of its first decorator, at which its code begins."""
+    return [node.lineno, *(decorator.lineno for decorator in node.decorator_list[:1])]
 
 
 def called(call: ast.Call) -> str:
@@ -113,7 +113,7 @@ def _loaded(module: ast.Module, ran: set[tuple[str, int | None]]) -> set[str]:
     stack: list[ast.AST] = [module]
     while stack:
         node = stack.pop()
-        if isinstance(node, Function) and (node.name, _first_line(node)) not in ran:
+        if isinstance(node, Function) and not any((node.name, at) in ran for at in _lines(node)):
             stack += [node.args, *node.decorator_list, *([node.returns] if node.returns else [])]
             continue
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):

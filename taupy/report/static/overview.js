@@ -216,19 +216,18 @@ function placeRow(place, largest, go) {
     row.addEventListener("keydown", (event) => { if (event.key === "Enter") open(); });
   }
   const text = element("span", undefined, { class: "src" });
-  const words = placeWords(place);
-  if (place.file && place.text) text.append(element("code", place.text), element("small", words));
-  else text.append(element("span", [place.name, place.text].filter(Boolean).join(": ")));
-  text.title = [place.text, words].filter(Boolean).join("\n");
+  const { routine, at, name } = place;
+  const words = place.about.join(", ");
+  if (place.file) {
+    const below = element("small");
+    if (place.text) below.append(element("code", place.text));
+    below.append([place.text && words ? " · " : "", words].join(""));
+    text.append(element("span", [routine, at].join(" · ")), below);
+  } else text.append(element("span", [name, place.text].filter(Boolean).join(": ")));
+  text.title = [[routine, at].join(" · "), place.text, words].filter(Boolean).join("\n");
   row.append(element("b", duration(place.ns), { class: "num" }),
     element("span", share(place.share, 1), { class: "num soft" }), bar(place.parts, largest), text);
   return row;
-}
-
-/** `file:line, 12 calls · what it mostly does`. */
-function placeWords({ at, calls, about }) {
-  const where = calls ? `${at}, ${count(calls)} call${calls === 1 ? "" : "s"}` : at;
-  return [where, about.join(", ")].filter(Boolean).join(" · ");
 }
 
 /** A bar for each rank, process or thread of a group, and what is said about them. */

@@ -461,7 +461,14 @@ def test_the_end_of_a_run_names_a_line_only_if_it_has_the_time(routine, line_ns,
 
 @pytest.mark.parametrize(
     ("share", "imports", "said"),
-    [(0.19, 0.0, "no hot spot, first is"), (0.21, 0.0, "most in"), (0.11, 0.5, "most in")],
+    [
+        (0.19, 0.0, "no hot spot, first is"),
+        (0.21, 0.0, "hottest is"),
+        (0.51, 0.0, "most in"),
+        (0.09, 0.5, "no hot spot, first is"),
+        (0.11, 0.5, "hottest is"),
+        (0.26, 0.5, "most in"),
+    ],
 )
 def test_the_end_of_a_run_says_most_only_of_what_is_much(share, imports, said):
     """Of what is not import."""

@@ -54,12 +54,12 @@ def test_the_screen_says_what_ran_where_time_went_and_what_to_do(tmp_path, capsy
         "▚ data wait 1.20 s 52 %   █ forward 190 ms 8 %   ▓ backward 110 ms 5 %\n"
         "· outside of phases 800 ms 35 %\n"
         "\n"
-        "Where the time goes  your code, with what libraries and C do for it\n"
-        "  1.20 s  52 % ████████ train.py:1  <module>                                  1x\n"
+        "Where the time goes  routines, with libraries and C; each one's hottest line\n"
+        "  1.20 s  52 % ████████ <module> 1x  train.py:1\n"
         "                        └ _BaseDataLoaderIter.__next__ 1.20 s, 200 calls\n"
-        "  800 ms  35 % █████    train.py:1  end                                     200x\n"
+        "  800 ms  35 % █████    end 200x     train.py:1\n"
         "                        └ cudaStreamSynchronize 800 ms\n"
-        "  300 ms  13 % ██       train.py:1  step                                    200x\n"
+        "  300 ms  13 % ██       step 200x    train.py:1\n"
         "\n"
         "Findings  seconds are upper bounds\n"
         "▲ large   data wait, up to 1.20 s, 52 %       torch/utils/data/dataloader.py:700\n"
@@ -172,7 +172,8 @@ def test_no_report_is_without_places(training, tmp_path):
     line, *_ = [
         line
         for line in lines[begin:]
-        if re.search(rf" {re.escape(first['file'])}:{first['line']} +{first['routine']} ", line)
+        if f" {first['routine']} {first['calls']:,}x  " in line
+        and line.endswith(f" {first['file']}:{first['line']}")
     ]
     assert line.split(" %")[0].split() == [
         *duration(first["time_ns"]).split(), f"{first['share_percent']:.0f}",
@@ -265,10 +266,13 @@ def test_a_place_is_the_same_line_on_screen_page_and_in_json(tmp_path):
         (told[1], group["apart"][0], "jobs.py:22", "thread.join()"),
     ):
         assert f"{row['file']}:{row['hottest_line']} {row['source']}" == f"{at} {text}"
-        assert (of_page["at"], of_page["text"], of_page["line"]) == (at, text, int(at[-2:]))
-        (line,) = (line for line in shown if f" {at} " in line)
-        assert text in line
-        cell_of = cell.fragment(measured).partition(f">{at}<")[2]
+        of_line = f"{at} ~{duration(row['hottest_ns'])}"
+        assert (of_page["at"], of_page["text"], of_page["line"]) == (of_line, text, int(at[-2:]))
+        (found,) = (number for number, line in enumerate(shown) if line.endswith(f" {of_line}"))
+        assert shown[found + 1].partition("└ ")[2].partition(" · ")[0] == text
+        of_routine = f"{row['routine']} {row['calls']}x"
+        assert of_page["routine"].endswith(of_routine) and f"{of_routine}  " in shown[found]
+        cell_of = cell.fragment(measured).partition(f">{of_line}<")[2]
         assert f"<code>{text}</code>" in cell_of.partition("</tr>")[0]
     assert "thread.join" not in json.dumps(without.overview)
 
@@ -304,9 +308,9 @@ def test_without_a_finding_the_place_that_takes_most_is_named(
     assert told in cell.fragment(replace(measured, places=[named]))
 
 
-def test_calls_of_a_routine_stand_beside_its_name_where_a_line_is_shown(tmp_path):
-    """The line may have run more often, or less. Times that overlap are not listed as if they added
-    up."""
+def test_each_time_stands_beside_what_it_is_the_time_of(tmp_path):
+    """The routine's with its calls beside its name, the line's beside the line, which may have run
+    more often, or less; on the screen, in a narrow one, on the page and in a notebook."""
     copied = call(Timer("deepcopy", "copy.py", 9, path="/usr/lib/python3.12/copy.py"), 40, 60)
     step = call(Timer("Life.step", "life.py", 3), 40, 40, [copied])
     measured = _report(tmp_path, profile_of(host(step, name="MainThread")))
@@ -314,13 +318,34 @@ def test_calls_of_a_routine_stand_beside_its_name_where_a_line_is_shown(tmp_path
     hot = HotLine("life.py", 5, 80, 1.0, "new = copy.deepcopy(self.grid)", None)
     place = replace(main.places[0], hottest=hot, source=hot.text)
     measured = replace(measured, places=[main._replace(places=[place])])
-    shown = screen.text(measured, 120, 100)
-    assert "in Life.step 40x, deepcopy 60 ns, this line with callees ~80 ns\n" in shown
-    assert not re.search(r" 40x$", shown, re.MULTILINE)
+    assert (
+        "  100 ns 100 % ████████ Life.step 40x  life.py:5 ~80 ns\n"
+        "                        └ new = copy.deepcopy(self.grid) · deepcopy 60 ns\n"
+    ) in screen.text(measured, WIDTH, 100)
+    assert ("  100 ns 100 % Life.step 40x\n    └ life.py:5 ~80 ns  new =…\n") in screen.text(
+        measured, 30, 100
+    )
     with ProfileDB.open(str(tmp_path / "t.db")) as db:
         (row,) = front.overview(db, measured, 0)["groups"][0]["places"]
-    assert row["calls"] is None and row["about"][0] == "in Life.step 40x"
-    assert "in Life.step 40x" in cell.fragment(measured) and "&#215;" not in cell.fragment(measured)
+    assert (row["routine"], row["at"]) == ("Life.step 40x", "life.py:5 ~80 ns")
+    assert row["about"] == ["deepcopy 60 ns"]
+    assert ">Life.step 40x</td>" in cell.fragment(measured)
+    assert ">life.py:5 ~80 ns</td>" in cell.fragment(measured)
+
+
+def test_a_routine_stands_at_its_def_and_shows_no_text_as_if_that_took_time(tmp_path):
+    """Not at its decorator, nor does one that calls it: on the screen, in findings and JSON."""
+    text = "\n@app.get(\n    '/author')\ndef author():\n    return tag()\n\n@cache\ndef tag():\n"
+    inner = call(Timer("tag", "shop.py", 7), 400, 90)
+    profile = profile_of(host(call(Timer("author", "shop.py", 2), 2, 10, [inner]), name="M"))
+    profile = replace(profile, sources=[SourceFile("shop.py", "shop.py", 64 * "0", text=text)])
+    with ProfileDB.open(_stored(tmp_path, profile)) as db:
+        measured = report(db, db.latest())
+    shown = screen.text(measured, WIDTH, 100)
+    assert "tag 400x   shop.py:8\n" in shown and "author 2x  shop.py:4\n" in shown
+    assert "└ called by author (defined in line 4)\n" in shown
+    assert "def " not in shown
+    assert [row["line"] for row in document.document(measured)["places"]] == [8, 4]
 
 
 def test_a_line_has_the_kind_of_what_it_calls_and_not_of_what_runs_in_there(tmp_path):
@@ -370,7 +395,7 @@ def test_details_leave_the_screen_before_places_and_findings_do(tmp_path):
     full, narrow = screen.text(measured, WIDTH, 100), screen.text(measured, WIDTH, 10)
     assert "└ CatchErrorsWrapper.__call__ 8.00 s" in full
     assert "CatchErrorsWrapper.__call__ 8.00 s" not in narrow
-    for kept in ("train.py:1  step", "200x", "▲ large   recompilation", "next: taupy"):
+    for kept in ("step 200x  train.py:1", "▲ large   recompilation", "next: taupy"):
         assert kept in narrow
 
 
