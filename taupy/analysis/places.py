@@ -324,7 +324,10 @@ class _Tally:
         self.begins = self._begins()
         self._add(Extent(frozenset(self._files(self.begins))))
         if (wider := self._wider()) is not None:
-            self._add(wider)
+            runs_tests = (
+                code for code in self._scripts() if any(map(_is_runner, self._launched(code)))
+            )
+            self._add(wider, frozenset(runs_tests))
         elif launchers := frozenset(code for code in self._scripts() if self._launched(code)):
             self._add(Extent(frozenset(self._files(self.begins))), launchers)
 
@@ -357,6 +360,8 @@ class _Tally:
         launched = {self._package(code) for code in started - scripts}
         for code in scripts:
             launched |= self._launched(code)
+        if not launched.isdisjoint(runners := {*filter(_is_runner, launched)}):
+            launched = (launched | self._tested()) - runners
         packages = frozenset(launched - {None})
         if packages:
             return Extent(frozenset(self._files(self.begins)), packages)  # type: ignore[arg-type]
@@ -381,6 +386,21 @@ class _Tally:
             if owner == script and package is not None and package.startswith(environment):
                 spent[package] += ns
         return {max(spent, key=spent.__getitem__)} if spent else set()
+
+    def _tested(self) -> set[str | None]:
+        """The packages of the tests that a test runner calls."""
+        tree, timers = self.tree, self.tree.timers
+        calling = {code for code, timer in enumerate(timers) if calls_tests(timer)}
+        called = {
+            code
+            for code, above in zip(tree.timer, tree.parent, strict=True)
+            if above >= 0 and tree.timer[above] in calling
+        }
+        return {
+            self._package(code)
+            for code in called
+            if timers[code].short_name.rpartition(".")[2].startswith("test")
+        }
 
     def _package(self, code: int) -> str | None:
         return package_of(self.paths[code], self.tree.timers[code])
@@ -623,6 +643,20 @@ class _Tally:
         and generated code take counts for the library that calls them."""
         return self._packages.get(of_group, [])
 
+    def routines(self, of_group: str) -> list[Part]:
+        """The routines of libraries with the most time of their own, the largest first, which is
+        what a group of threads did that runs no routine of the program."""
+        tree, group = self.tree, self.names.index(of_group)
+        sums: dict[int, tuple[float, float]] = {}
+        for row in self.order:
+            code, time = tree.timer[row], tree.exclusive[row]
+            if time and self.roles[code] == "library" and self.groups[tree.thread[row]] == group:
+                ns, calls = sums.get(code, (0.0, 0.0))
+                sums[code] = ns + time, calls + (tree.calls[row] or 0)
+        parts = [Part(tree.timers[code], ns, int(calls)) for code, (ns, calls) in sums.items()]
+        parts.sort(key=lambda part: (-part.ns, part.timer.timer))
+        return parts
+
     @cached_property
     def _packages(self) -> dict[str, list[Package]]:
         """Those of each group, in one pass: there may be as many groups as threads."""
@@ -781,6 +815,18 @@ def _role(timer: TimerRow, own: bool) -> _Role:
     if file.startswith(AWAITED) or is_awaited(timer):
         return "awaited"
     return "library"
+
+
+_TEST_RUNNERS = ("pytest", "_pytest", "unittest")
+"""Packages that run the tests of others."""
+calls_tests = among(
+    ("_pytest/python.py:pytest_pyfunc_call", "unittest/case.py:TestCase._callTestMethod")
+)
+"""The routines of these that call the tests."""
+
+
+def _is_runner(package: str | None) -> bool:
+    return (package or "").rpartition("/")[2].removesuffix(".py") in _TEST_RUNNERS
 
 
 def _is_loop(timer: TimerRow) -> bool:

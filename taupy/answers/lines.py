@@ -265,7 +265,10 @@ class Lines:
                 rows = of_place.get((place.kind == "waiting", place.timer.timer), [])
                 hot = self._awaited(place) if place.awaits else self.hot(rows) if rows else None
                 if hot:  # there may be a million places, most without a line
-                    place = replace(place, hottest=hot, source=hot.text)
+                    ns = min(
+                        hot.time_ns, round(place.ns)
+                    )  # it is a part of the place, if estimated
+                    place = replace(place, hottest=hot._replace(time_ns=ns), source=hot.text)
                 place = self._defined(place)
             named.append(place)
         return named

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from taupy.analysis import places
 from taupy.analysis.line_times import HotLine
 from taupy.analysis.own_code import generated_for
-from taupy.analysis.places import Package, Place, Seen, Tree
+from taupy.analysis.places import Package, Part, Place, Seen, Tree
 from taupy.answers.answer import Nothing
 from taupy.answers.lines import Lines
 from taupy.dataclass import NamedTuple
@@ -85,12 +85,15 @@ class GroupPlaces(NamedTuple):
         places: own places first, the largest first.
         packages: the libraries' own routines, where the program's own code takes less than half of
             the time; the largest first.
+        routines: those of libraries with the most time of their own, where no routine of the
+            program runs.
     """
 
     group: Group
     threads: int
     places: Sequence[Place]
     packages: Sequence[Package] = ()
+    routines: Sequence[Part] = ()
 
     @property
     def title(self) -> str:
@@ -186,6 +189,7 @@ def _grouped(
             groups.count(group),
             lines.named(group, of_group[group]),
             tally.packages(group) if _own_share(of_group[group]) < _MOSTLY else (),
+            () if any(place.kind == "own" for place in of_group[group]) else tally.routines(group),
         )
         for group in GROUPS
         if of_group.get(group) and group != "collectives"

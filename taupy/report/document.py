@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+from taupy.analysis.division import Division
 from taupy.answers import places
 from taupy.answers.places import GroupPlaces
 from taupy.escaping import json_visible
@@ -15,7 +16,9 @@ from taupy.pprof.view import Cell, View
 from taupy.report.report import Report
 
 _MOST_CALLEES = 8
-"""Callees of a place."""
+"""Callees of a place, and routines of a group of threads without places."""
+_MOST_CALLS = 50
+"""Calls into which a run divides, such as tests."""
 
 
 def text(report: Report) -> str:
@@ -78,10 +81,38 @@ def document(report: Report) -> dict[str, Any]:
             for group in report.places
             for package in group.packages
         ],
+        "routines": [
+            {
+                "threads_group": group.group,
+                "routine": places.short(part.timer),
+                "file": part.timer.file,
+                "line": part.timer.line,
+                "time_ns": part.ns,
+                "calls": part.calls,
+            }
+            for group in report.places
+            for part in group.routines[:_MOST_CALLEES]
+        ],
+        "division": _division(report.division),
         "findings": [_finding(report, finding) for finding in report.judgement.findings],
         "abstentions": [
             {"kind": abstention.kind, "reason": abstention.reason, "fact": abstention.fact}
             for abstention in report.judgement.abstentions
+        ],
+    }
+
+
+def _division(of: Division | None) -> dict[str, Any] | None:
+    if of is None:
+        return None
+    return {
+        "routine": places.short(of.timer),
+        "file": of.timer.file,
+        "line": of.timer.line,
+        "time_ns": of.ns,
+        "calls": [
+            {"routine": places.called(part.timer), "time_ns": part.ns, "calls": part.calls}
+            for part in of.parts[:_MOST_CALLS]
         ],
     }
 

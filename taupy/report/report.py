@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from taupy.analysis.division import Division, division
 from taupy.analysis.findings import Judgement, judged
 from taupy.analysis.findings.health import remarks
 from taupy.analysis.findings.trial import Trial
@@ -70,6 +71,8 @@ class Report:
         with_c: whether C functions were recorded.
         rest_ns: elapsed time without the main thread's imports and exit.
         step_ns: the median and the longest time of a training's steps; None if unknown.
+        division: the calls that the main thread consists of, such as its phases or tests; None if
+            it is all in one place.
     """
 
     trial: TrialRow
@@ -98,6 +101,7 @@ class Report:
     with_c: bool = False
     rest_ns: float = 0.0
     step_ns: tuple[float, float] | None = None
+    division: Division | None = None
 
     @property
     def typed(self) -> str:
@@ -188,6 +192,7 @@ def report(db: ProfileDB, trial: TrialRow, selector: str = "", database: str = "
         with_c=with_c,
         rest_ns=_rest_ns(trial, groups),
         step_ns=_step_ns(of_findings),
+        division=None if first is None else division(calls, first),
     )
 
 

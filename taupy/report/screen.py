@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from taupy.analysis.findings import RULES
 from taupy.analysis.findings.limits import MOST_FINDINGS
-from taupy.analysis.places import Place
+from taupy.analysis.places import Place, calls_tests
 from taupy.answers import places
 from taupy.answers.places import GroupPlaces
 from taupy.dataclass import replace
@@ -55,6 +55,9 @@ _MOSTLY = 0.5
 _LEAST_NAME, _LEAST_TEXT = 12, 24
 """Columns from which on a name, and source text, say something."""
 _DOT = " · "
+_NAMED = 0.7
+"""Share of the rows shown from which on they say what the run consists of."""
+_MOST_TITLE = 32
 _LEAST_LEGEND = 0.0005
 _LEAST_OVERLAP = 0.01
 """Share of the work of GPUs that overlaps, from which on their busy time is said."""
@@ -66,6 +69,10 @@ _PLUMBING: Mapping[str, str] = {
 }
 """Packages that only pass on work: what is in their own routines is the work of C functions, such
 as of a compiled module, that were handed to them."""
+_HANDS_ON = ("concurrent/futures/process.py", "concurrent/futures/thread.py",
+             "multiprocessing/pool.py")  # fmt: skip
+"""Files of these whose routines call what was handed over."""
+_WAITS = "waits in "
 _WAITING = 2
 _CALLEES = 3
 
@@ -84,6 +91,7 @@ class _Detail(NamedTuple):
         least: share of its threads' time from which on a main place is shown.
         lanes: bars of each group of ranks, worker processes and further threads; of none, their
             seconds are in one line.
+        calls: lines of those into which the run divides.
     """
 
     callees: int = 5
@@ -95,26 +103,27 @@ class _Detail(NamedTuple):
     main: int = places.FIRST
     least: float = _LEAST
     lanes: int = 4
+    calls: int = 3
 
 
 _DETAILS = (
     _Detail(),
     _Detail(others=1),
     _Detail(others=1, sentences=2),
-    _Detail(3, 1, 2, notes=2),
-    _Detail(2, 1, 2, notes=2),
-    _Detail(2, 1, 1, notes=1),
-    _Detail(1, 1, 1, notes=1),
-    _Detail(1, 1, 1, notes=1, spaced=False),
-    _Detail(0, 1, 1, notes=1, spaced=False),
-    _Detail(0, 1, 1, notes=1, spaced=False, lanes=2),
-    _Detail(0, 1, 1, notes=1, spaced=False, lanes=0),
-    _Detail(0, 0, 1, notes=1, spaced=False, lanes=0),
-    _Detail(0, 0, 1, notes=1, spaced=False, least=_SMALL, lanes=0),
-    _Detail(0, 0, 1, advice=False, notes=1, spaced=False, least=_SMALL, lanes=0),
-    _Detail(0, 0, 1, advice=False, notes=1, spaced=False, main=3, least=_SMALL, lanes=0),
-    _Detail(0, 0, 0, advice=False, notes=1, spaced=False, least=_SMALL, lanes=0),
-    _Detail(0, 0, 0, advice=False, notes=0, spaced=False, least=_SMALL, lanes=0),
+    _Detail(3, 1, 2, notes=2, calls=1),
+    _Detail(2, 1, 2, notes=2, calls=1),
+    _Detail(2, 1, 1, notes=1, calls=1),
+    _Detail(1, 1, 1, notes=1, calls=1),
+    _Detail(1, 1, 1, notes=1, spaced=False, calls=1),
+    _Detail(0, 1, 1, notes=1, spaced=False, calls=1),
+    _Detail(0, 1, 1, notes=1, spaced=False, lanes=2, calls=1),
+    _Detail(0, 1, 1, notes=1, spaced=False, lanes=0, calls=1),
+    _Detail(0, 0, 1, notes=1, spaced=False, lanes=0, calls=1),
+    _Detail(0, 0, 1, notes=1, spaced=False, least=_SMALL, lanes=0, calls=1),
+    _Detail(0, 0, 1, advice=False, notes=1, spaced=False, least=_SMALL, lanes=0, calls=1),
+    _Detail(0, 0, 1, advice=False, notes=1, spaced=False, main=3, least=_SMALL, lanes=0, calls=1),
+    _Detail(0, 0, 0, advice=False, notes=1, spaced=False, least=_SMALL, lanes=0, calls=1),
+    _Detail(0, 0, 0, advice=False, notes=0, spaced=False, least=_SMALL, lanes=0, calls=1),
 )
 """From the most to the least."""
 _ALL = _Detail(1 << 30, 1 << 30, notes=1 << 30, lanes=1 << 30)
@@ -281,7 +290,9 @@ class _Screen:
                 )
                 rows = main_places(group, 1 << 30 if self.verbose else self.detail.main)
                 large = [place for place in rows if place.share >= self.detail.least]
-                yield from self._rows(large or rows[:1], self.detail.callees)
+                shown = large or rows[:1]
+                yield from self._rows(shown, self.detail.callees)
+                yield from self._division(sum(place.share for place in shown))
                 yield from self._packages(group)
                 continue
             if of := lanes_of.get(group.group):
@@ -294,6 +305,8 @@ class _Screen:
                     yield from self._wrapped(f"in {group.title}:", "", "  ")
                 yield from self._rows(shown, self.detail.callees)
             elif not shown:
+                routines = _of_libraries(group)[: None if self.verbose else self.detail.others]
+                yield from self._rows(routines, self.detail.callees)
                 yield from self._packages(group)
 
     def _rows(self, rows: Sequence[Place], with_details: int) -> Iterator[str]:
@@ -348,6 +361,38 @@ class _Screen:
             words.insert(0, _shortened(text, room))
         for at, line in enumerate(words):
             yield f"{indent}{' ' if at else '└'} {line}"
+
+    def _division(self, named: float) -> Iterator[str]:
+        """What the run consists of: of tests, the slowest; of another, if the rows above say little
+        of it.
+
+        Args:
+            named: their share.
+        """
+        of = self.report.division
+        if of is None:
+            return
+        are_tests = calls_tests(of.timer)
+        if not are_tests and named >= _NAMED:
+            return
+        least = _LEAST * of.ns
+        name = places.short(of.timer)
+        within = f"{name.rpartition('.')[0]}."
+        parts = [
+            f"{places.called(part.timer).removeprefix(within)} {self._time(part.ns)}"
+            for part in of.parts
+            if part.ns >= least or are_tests
+        ]
+        title = "slowest tests:  " if are_tests else f"{visible(name)} calls:  "
+        lines = [*_joined([*map(visible, parts)], ", ", self.width - min(len(title), _MOST_TITLE))]
+        if len(title) > _MOST_TITLE:
+            yield title.rstrip()
+            title = "  "
+        most = (
+            None if self.verbose else self.detail.calls if are_tests else min(2, self.detail.calls)
+        )
+        for at, line in enumerate(lines[:most]):
+            yield f"{title if not at else ' ' * len(title)}{line}"
 
     def _packages(self, group: GroupPlaces) -> Iterator[str]:
         """The largest libraries, where the program's own code is less than half."""
@@ -495,7 +540,7 @@ class _Screen:
         commands = [f"{self._command('report')} -o report.html"]
         if (busiest := self._busiest()) is not None:
             of_thread = ".".join(map(str, busiest[:3]))
-            commands.insert(0, f"{self._command('pprof')} --thread {of_thread}")
+            commands.insert(0, f"{self._command('pprof')} --thread {of_thread} --sort exclusive")
         if report.ranks:
             commands.append(self._command("ranks"))
         elif report.gpu_ns:
@@ -586,6 +631,16 @@ def _first(group: GroupPlaces, most: int) -> list[Place]:
     return [place for place in own if place.share >= _LEAST][:most] or own[:1]
 
 
+def _of_libraries(group: GroupPlaces) -> list[Place]:
+    """The routines of libraries with most time of their own, as rows."""
+    whole = sum(place.ns for place in group.places) or 1
+    return [
+        Place("outside", part.timer, part.ns, part.ns / whole, part.calls)
+        for part in group.routines
+        if part.ns >= _LEAST * whole
+    ]
+
+
 def main_places(group: GroupPlaces, most: int = places.FIRST) -> list[Place]:
     """The first own places; the largest waits, and imports if they are much, by their time."""
     rows = _first(group, most)
@@ -607,7 +662,7 @@ def _merged(own: Sequence[Place], *apart: Sequence[Place]) -> list[Place]:
 def _kind(place: Place) -> str:
     if place.asleep_ns:  # most of its time
         return "wait"
-    return {"own": "own", "waiting": "wait", "imports": "import"}[place.kind]
+    return {"own": "own", "waiting": "wait", "imports": "import", "outside": "lib"}[place.kind]
 
 
 def text_of(place: Place, width: int) -> str:
@@ -634,10 +689,11 @@ def named(place: Place) -> str:
 
 
 def _beside(place: Place) -> tuple[str, str]:
-    waits = "waits in " if place.kind == "waiting" else ""
+    waits = _WAITS if place.kind == "waiting" else ""
     if place.timer is None:
         return "waits" if waits else place.kind, ""
-    return f"{waits}{visible(_name(place.timer))}", f"{count(place.calls)}x" if place.calls else ""
+    name = places.called(place.timer) if place.kind == "outside" else _name(place.timer)
+    return f"{waits}{visible(name)}", f"{count(place.calls)}x" if place.calls else ""
 
 
 def _length(name: str, calls: str) -> int:
@@ -646,6 +702,9 @@ def _length(name: str, calls: str) -> int:
 
 def _with_calls(name: str, calls: str, width: int) -> str:
     """A name in so many columns: of a longer one, the end is shown, and its calls."""
+    if name.startswith(_WAITS) and len(name) > len(_WAITS) + _LEAST_NAME:
+        rest = _with_calls(name.removeprefix(_WAITS), calls, width - len(_WAITS))
+        return f"{_WAITS}{rest}"
     if calls and len(calls) + 1 + min(len(name), _LEAST_NAME) <= width:
         return f"{_end(name, width - len(calls) - 1)} {calls}"
     return _end(name, width)
@@ -674,6 +733,8 @@ def details_of(place: Place, mark: str = "") -> list[str]:
         return []
     parts = [*_awaits(place)] if place.awaits else []
     hot = place.hottest
+    if place.timer is not None and place.timer.file in _HANDS_ON:
+        parts.append("C code that it calls, such as of a compiled module")
     below = [part for part in place.callees if part.ns >= _MUCH * place.ns][:_CALLEES]
     for part in below:
         calls = f", {_calls(part.calls)}" if part.calls and part.calls != place.calls else ""

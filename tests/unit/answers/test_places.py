@@ -316,6 +316,25 @@ PROGRAMS = {
         ]),
         ("own", "test_a (test_it.py:3)", 20, 1),
     ),
+    "an installed package that pytest tests": (
+        call(Timer("<module>", "/venv/bin/pytest", 1, path="/venv/bin/pytest"), 1, 2, [
+            call(lib("pytest_pyfunc_call", "_pytest/python.py", 180, PACKAGES), 2, 500, [
+                call(lib("TestFlow.test_a", "flow/tests/test_a.py", 5, PACKAGES), 1, 20, [
+                    call(lib("solve", "flow/solve.py", 7, PACKAGES), 1, 30),
+                ]),
+                call(lib("wrapper", "numpy/testing.py", 9, PACKAGES), 1, 70),
+            ]),
+        ]),
+        ("own", "solve (flow/solve.py:7)", 30, 1),
+    ),
+    "the user's code, of which pytest has little to run": (
+        call(Timer("<module>", "/venv/bin/pytest", 1, path="/venv/bin/pytest"), 1, 2, [
+            call(lib("pytest_pyfunc_call", "_pytest/python.py", 180, PACKAGES), 2, 5000, [
+                call(own("test_a", 3, "test_it.py"), 1, 20),
+            ]),
+        ]),
+        ("own", "test_a (test_it.py:3)", 20, 1),
+    ),
     "a script of one's own in a folder bin": (
         call(Timer("<module>", "bin/tool", 1, path="/home/u/bin/tool"), 1, 2, [
             call(lib("main", "tool/cli.py", folder=PACKAGES), 1, 50),

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 
+from taupy.analysis.division import division
 from taupy.analysis.findings.limits import MOST_FINDINGS
 from taupy.analysis.line_times import HotLine
 from taupy.analysis.places import Part, Place
@@ -19,6 +20,7 @@ from taupy.model.thread_groups import MAIN
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.writer import add_profile
 from taupy.report import cell, contents, document, front, screen
+from taupy.report.evidence import trial_of
 from taupy.report.report import report
 from taupy.units import duration
 from tests.builders import call, host, profile_of
@@ -376,8 +378,67 @@ def test_workers_that_run_no_code_of_the_program_are_shown_if_it_waits_for_them(
     assert "waiting 95.0 ms 95 %" in shown
     assert [len(of.lanes) for of in measured.lanes] == [2]
     assert "process 1" in shown and "concurrent.futures calls 180 ms" in shown
-    assert "added up" not in shown
-    assert "\nnext: taupy pprof 1 --thread 1.0.0" in shown
+    assert (
+        "  180 ms 100 % ▓▓▓▓▓▓▓▓ _process_worker 2x  concurrent/futures/process.py:8\n"
+        "                        └ C code that it calls, such as of a compiled module\n"
+    ).replace("concurrent/futures/process", "…/process") in shown
+    (told,) = document.document(measured)["routines"]
+    assert (told["routine"], told["time_ns"], told["calls"]) == ("_process_worker", 180 * ms, 2)
+    assert told["threads_group"] == "worker processes"
+    assert "\nnext: taupy pprof 1 --thread 1.0.0 --sort exclusive" in shown
+
+
+def _flat(step_ns):
+    """A program that reads and writes, below a launcher; each of 20 routines has little time."""
+    parts = [call(Timer(f"part{at}", "a.py", 20 + at), 1, step_ns) for at in range(20)]
+    read = call(Timer("Publisher.read", "a.py", 5), 3, 2, parts[:14])
+    write = call(Timer("Publisher.write", "a.py", 6), 1, 1, parts[14:])
+    publish = call(Timer("Publisher.publish", "a.py", 3), 1, 1, [read, write])
+    imports = call(Timer("import a", groups=("IMPORT",)), 1, 10 * step_ns)
+    main = call(Timer("main", "a.py", 2), 1, 1, [imports, publish])
+    return profile_of(host(call(Timer("<module>", "a.py", 1), 1, 1, [main]), name="MainThread"))
+
+
+def test_of_a_flat_run_the_calls_that_it_consists_of_are_shown(tmp_path):
+    """On the screen and in JSON; not where the rows themselves say most of it."""
+    measured = _report(tmp_path, _flat(1000))
+    assert "\nPublisher.publish calls:  read 14.0 us, write 6.00 us\n" in screen.text(measured)
+    told = document.document(measured)["division"]
+    assert (told["routine"], told["time_ns"]) == ("Publisher.publish", 20_004)
+    assert [(part["routine"], part["time_ns"], part["calls"]) for part in told["calls"]] == [
+        ("Publisher.read", 14_002, 3), ("Publisher.write", 6_001, 1),
+    ]  # fmt: skip
+    (main,) = measured.places
+    large = [replace(place, share=0.2) for place in main.places if place.kind == "own"]
+    assert "calls:" not in screen.text(replace(measured, places=[main._replace(places=large)]))
+
+
+def test_of_tests_the_slowest_are_named(tmp_path):
+    packages = "/venv/lib/python3.12/site-packages"
+    runner = Timer("pytest_pyfunc_call", "_pytest/python.py", 180,
+                   path=f"{packages}/_pytest/python.py")  # fmt: skip
+    tests = [call(Timer(f"test_{at}", "test_it.py", 1 + at), 1, 100 * at) for at in range(1, 9)]
+    measured = _report(tmp_path, profile_of(host(call(runner, 8, 5, tests), name="MainThread")))
+    shown = screen.text(measured)
+    assert "\nslowest tests:  test_8 800 ns, test_7 700 ns, test_6 600 ns" in shown
+    assert not re.search("^ .* pytest_pyfunc_call", shown, re.MULTILINE)
+
+
+def test_the_way_to_what_a_run_consists_of_ends_at_one_place(tmp_path):
+    leaf = call(Timer("work", "a.py", 3), 1, 100)
+    for at, own_ns in enumerate((5, 100)):  # of the latter, half is its own
+        root = call(Timer("main", "a.py", 1), 1, own_ns, [leaf])
+        assert divided(root, tmp_path / f"{at}.db") is None
+    two = [call(Timer(f"f{at}", "a.py", 3 + at), 1, 50) for at in range(2)]
+    found = divided(call(Timer("main", "a.py", 1), 1, 0, two), tmp_path / "two.db")
+    assert [(part.timer.short_name, part.ns) for part in found.parts] == [("f0", 50), ("f1", 50)]
+
+
+def divided(root, path):
+    with ProfileDB.open(str(path), create=True) as db:
+        add_profile(db, profile_of(host(root, name="MainThread")))
+        calls = trial_of(db, db.latest()).calls
+    return division(calls, calls.threads[0])
 
 
 def test_a_finding_names_an_inner_function_as_everything_else_does(tmp_path):
