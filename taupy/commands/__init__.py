@@ -211,6 +211,16 @@ def _parse_intermixed(parser: CommandLine, arguments: list[str]) -> argparse.Nam
         raise
 
 
+def _parsed(name: str, module: Any, arguments: list[str]) -> argparse.Namespace:
+    parser = command_parser(name)
+    if parse := getattr(module, "parse", None):
+        return parse(parser, arguments[1:])  # type: ignore[no-any-return]
+    if "--" in arguments:  # a trial's name may begin with a dash, as of `taupy run -c`
+        return parser.parse_args(arguments[1:])
+    # Options may come between arguments: taupy compare 3 --metric flop 4
+    return _parse_intermixed(parser, arguments[1:])
+
+
 def _run(arguments: list[str]) -> int:
     if not arguments:
         from taupy.commands import start
@@ -232,14 +242,9 @@ def _run(arguments: list[str]) -> int:
 
         warnings.simplefilter("ignore")  # -W is meant for the program
     module = command_module(name)
-    parser = command_parser(name)
-    parse = getattr(module, "parse", None)
-    if parse:
-        parsed = parse(parser, arguments[1:])
-    elif "--" in arguments:  # a trial's name may begin with a dash, as of `taupy run -c`
-        parsed = parser.parse_args(arguments[1:])
-    else:  # options may come between arguments: taupy compare 3 --metric flop 4
-        parsed = _parse_intermixed(parser, arguments[1:])
+    parsed = module.without_options(arguments[1:]) if name == "run" else None
+    if parsed is None:
+        parsed = _parsed(name, module, arguments)
     if name not in _WITHOUT_DATABASE:
         import gc
 

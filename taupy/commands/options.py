@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import argparse
 import os
-import shlex
 
 from taupy.commands.messages import say
 from taupy.errors import DatabaseError, UsageError, note
@@ -14,6 +12,7 @@ from taupy.state.places import DEFAULT_DATABASE, usual_database
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # importing delays the program that `taupy run` starts
+    import argparse
     from collections.abc import Callable, Sequence
     from typing import Any
 
@@ -23,6 +22,12 @@ if TYPE_CHECKING:  # importing delays the program that `taupy run` starts
 
 _SECONDS = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 
+
+SUPPRESS = "==SUPPRESS=="
+"""argparse's, which is imported only if a command line has options."""
+
+SWITCH, TRUST_FILES, TRUST_FOLDER, RENAMED = "switch", "trust files", "trust folder", "renamed"
+"""Actions of arguments, by the names under which `parsers.CommandLine` knows them."""
 
 THREADS = 200
 """How many ended threads of one beginning keep rows of their own, unless `taupy run` is told."""
@@ -40,30 +45,9 @@ def add_database_argument(parser: argparse._ActionsContainer) -> None:
 
 def named(args: argparse.Namespace) -> str:
     """What a further command needs to find the same database: ` --db FILE`, or nothing."""
+    import shlex
+
     return f" --db {shlex.quote(args.db)}" if args.db else ""
-
-
-class _TrustFiles(argparse.Action):
-    """Sets a switch of the whole process."""
-
-    def __call__(self, *_: object) -> None:
-        from taupy.store.trusted import trust_files
-
-        trust_files()
-
-
-class _TrustFolder(argparse.Action):
-    """Sets a switch of the whole process, and notes it for `run`, whose storer is another."""
-
-    def __call__(
-        self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, *_: object
-    ) -> None:
-        from taupy.model.project import trust_project
-        from taupy.state.sqlite import trust_folders
-
-        trust_folders()
-        trust_project()
-        namespace.trust_folder = True
 
 
 def add_trust_argument(parser: argparse._ActionsContainer) -> None:
@@ -72,7 +56,7 @@ def add_trust_argument(parser: argparse._ActionsContainer) -> None:
     parser.add_argument(
         "--trust-folder",
         nargs=0,
-        action=_TrustFolder,
+        action=TRUST_FOLDER,
         default=False,
         help="trust this folder and the project's, also later: use another user's pyproject.toml "
         "and taupy.db, and a server that the project names; and, this time, a -journal or -wal "
@@ -97,7 +81,7 @@ def add_trust_files_argument(parser: argparse._ActionsContainer) -> None:
     parser.add_argument(
         "--trust-files",
         nargs=0,
-        action=_TrustFiles,
+        action=TRUST_FILES,
         help="of a store: use and remember the URL at which it says that its files are",
     )
 
@@ -119,7 +103,7 @@ def add_form_arguments(parser: argparse._ActionsContainer, csv: Sequence[str] = 
         "--parquet",
         dest="form",
         type=_parquet_file,
-        default=argparse.SUPPRESS,
+        default=SUPPRESS,
         metavar="FILE",
         help="write the table to a Parquet file, as a notebook gets it",
     )
@@ -164,7 +148,7 @@ def add_list_argument(
 
 def add_switch_argument(parser: argparse._ActionsContainer, name: str, text: str) -> None:
     """`--NAME` and `--no-NAME`; None without either."""
-    parser.add_argument(name, action=argparse.BooleanOptionalAction, default=None, help=text)
+    parser.add_argument(name, action=SWITCH, default=None, help=text)
 
 
 def add_keep_secrets_argument(parser: argparse._ActionsContainer) -> None:
@@ -221,10 +205,17 @@ def add_routines_arguments(parser: argparse._ActionsContainer) -> None:
     )
 
 
+def refusal(why: str) -> Exception:
+    """What an argument's `type` raises, with the words that argparse shows."""
+    from argparse import ArgumentTypeError
+
+    return ArgumentTypeError(why)
+
+
 def count(text: str) -> int:
     """An option's value that is a count: 0, 1, 2, ..."""
     if not (text.isascii() and text.isdigit() and len(text) < 19):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a count, 0 or more")
+        raise refusal(f"{text!r} is not a count, 0 or more")
     return int(text)
 
 
@@ -234,7 +225,7 @@ def steps(text: str) -> str:
     ends = [count(end) if end else None for end in (first, last)]
     begin, end = ends[0] or 1, ends[1] if colon else ends[0]
     if not any(ends) or 0 in ends or (end is not None and end < begin):
-        raise argparse.ArgumentTypeError(
+        raise refusal(
             f"{text!r} is not a range of steps such as 100:120, 100: or :20, which count from 1"
         )
     return f"{begin}:{'' if end is None else end}"
@@ -244,28 +235,8 @@ def traced(text: str) -> list[str]:
     """An option's value that names where single activities are recorded: host, gpu, or both."""
     kinds = text.split(",")
     if not {"host", "gpu"}.issuperset(kinds):
-        raise argparse.ArgumentTypeError(f"{text!r} is not host, gpu or host,gpu")
+        raise refusal(f"{text!r} is not host, gpu or host,gpu")
     return kinds
-
-
-class Renamed(argparse.Action):
-    """An option under its old name, for one version: prints the new name.
-
-    add_argument("--old", dest="new", action=Renamed, help=argparse.SUPPRESS)
-
-    With `nargs=0` it is a flag, and `const` is what the new option would be given.
-    """
-
-    def __call__(
-        self,
-        parser: argparse.ArgumentParser,
-        namespace: argparse.Namespace,
-        values: object,
-        option_string: str | None = None,
-    ) -> None:
-        new = f"--{self.dest.replace('_', '-')}"
-        say(f"{option_string} is now {new if self.nargs != 0 else f'{new} {self.const}'}")
-        setattr(namespace, self.dest, values if self.nargs != 0 else self.const)
 
 
 def seconds(text: str) -> float:
@@ -274,7 +245,7 @@ def seconds(text: str) -> float:
 
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(s|m|min|h)?", text)
     if match is None:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a time such as 90s, 10m or 2h")
+        raise refusal(f"{text!r} is not a time such as 90s, 10m or 2h")
     return float(match[1]) * _SECONDS[match[2] or "s"]
 
 

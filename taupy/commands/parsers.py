@@ -6,6 +6,8 @@ import argparse
 import os
 import re
 
+from taupy.commands import options
+from taupy.commands.messages import say
 from taupy.errors import UsageError
 
 TYPE_CHECKING = False
@@ -85,7 +87,67 @@ def near(word: str, words: Iterable[str]) -> list[str]:
     return difflib.get_close_matches(word, words, 1)
 
 
-class CommandLine(argparse.ArgumentParser):
+class _TrustFiles(argparse.Action):
+    """Sets a switch of the whole process."""
+
+    def __call__(self, *_: object) -> None:
+        from taupy.store.trusted import trust_files
+
+        trust_files()
+
+
+class _TrustFolder(argparse.Action):
+    """Sets a switch of the whole process, and notes it for `run`, whose storer is another."""
+
+    def __call__(
+        self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, *_: object
+    ) -> None:
+        from taupy.model.project import trust_project
+        from taupy.state.sqlite import trust_folders
+
+        trust_folders()
+        trust_project()
+        namespace.trust_folder = True
+
+
+class _Renamed(argparse.Action):
+    """An option under its old name, for one version: prints the new name.
+
+    add_argument("--old", dest="new", action=RENAMED, help=argparse.SUPPRESS)
+
+    With `nargs=0` it is a flag, and `const` is what the new option would be given.
+    """
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: object,
+        option_string: str | None = None,
+    ) -> None:
+        new = f"--{self.dest.replace('_', '-')}"
+        say(f"{option_string} is now {new if self.nargs != 0 else f'{new} {self.const}'}")
+        setattr(namespace, self.dest, values if self.nargs != 0 else self.const)
+
+
+_ACTIONS = {
+    options.SWITCH: argparse.BooleanOptionalAction,
+    options.TRUST_FILES: _TrustFiles,
+    options.TRUST_FOLDER: _TrustFolder,
+    options.RENAMED: _Renamed,
+}
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser that knows the actions of `options`."""
+
+    def __init__(self, **more: Any) -> None:
+        super().__init__(**more)
+        for name, action in _ACTIONS.items():
+            self.register("action", name, action)
+
+
+class CommandLine(_Parser):
     """A command's parser. Its help begins with what one would type, and errors are a `UsageError`:
     one line, like other errors."""
 
@@ -127,7 +189,7 @@ class CommandLine(argparse.ArgumentParser):
         raise UsageError(f"{self.prog.removeprefix('taupy ')}: {message}; {advice}")
 
 
-class TopLevel(argparse.ArgumentParser):
+class TopLevel(_Parser):
     """The parser of `taupy` itself, whose help lists the commands by what they are for."""
 
     def __init__(self, groups: Mapping[str, Mapping[str, str]] | None = None, **more: Any) -> None:

@@ -47,7 +47,7 @@ from taupy.units import listing
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("trials", nargs="*", metavar="TRIAL", help="default: latest")
-    parser.add_argument("--of", dest="by", action=options.Renamed, choices=get_args(Of),
+    parser.add_argument("--of", dest="by", action=options.RENAMED, choices=get_args(Of),
                         help=argparse.SUPPRESS)  # fmt: skip
     parser.add_argument(
         "--by",

@@ -12,7 +12,6 @@ Options end at the script; the rest belongs to the program. taupy's own output g
 
 from __future__ import annotations
 
-import argparse
 import errno
 import os
 import select
@@ -24,6 +23,7 @@ from taupy.commands import options, run_gpu, run_lines, run_target
 from taupy.commands.messages import say
 from taupy.commands.run_arguments import add_arguments as add_arguments
 from taupy.commands.run_arguments import parse as parse
+from taupy.commands.run_arguments import without_options as without_options
 from taupy.commands.run_counts import count
 from taupy.commands.run_plan import Plan, merge_into
 from taupy.errors import NOTICES, DatabaseError, TaupyError, UsageError
@@ -33,6 +33,7 @@ from taupy.state import limits, rights
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import argparse
     from typing import Any
 
     from taupy.commands.run_target import Target

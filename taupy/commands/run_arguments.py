@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-import argparse
-
 from taupy.commands import options, run_lines
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import argparse
+    from typing import Any, Self
 
 MODULES_MIB = 1024
 _ALONE = {"--trace": "gpu", "--lines": run_lines.LOOKS}
@@ -255,7 +258,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--no-lines", dest="lines", action="store_false", default=None, help="no times of lines"
     )
     how.add_argument("--quiet", "-q", action="store_true", help="print nothing")
-    parser.add_argument("target", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
+    parser.add_argument("target", nargs="...", help=options.SUPPRESS)
 
 
 def parse(parser: argparse.ArgumentParser, arguments: list[str]) -> argparse.Namespace:
@@ -267,9 +270,7 @@ def parse(parser: argparse.ArgumentParser, arguments: list[str]) -> argparse.Nam
     at = 0
     while at < len(arguments):
         word = arguments[at]
-        if word == "--":
-            break
-        if word == "-" or not word.startswith("-") or word[:2] in ("-m", "-c"):
+        if _ends_options(word):
             break
         name = word.split("=", 1)[0]
         if name.startswith("--") and name not in values:
@@ -279,6 +280,44 @@ def parse(parser: argparse.ArgumentParser, arguments: list[str]) -> argparse.Nam
             word = arguments[at] = f"{name}={_ALONE[name]}"
         at += 2 if values.get(name) and "=" not in word else 1
     parsed = parser.parse_args(arguments[:at])
-    rest = arguments[at:]
-    parsed.target = rest[1:] if rest[:1] == ["--"] else rest
+    parsed.target = _target(arguments[at:])
     return parsed
+
+
+def _ends_options(word: str) -> bool:
+    return word in ("-", "--") or not word.startswith("-") or word[:2] in ("-m", "-c")
+
+
+def _target(rest: list[str]) -> list[str]:
+    return rest[1:] if rest[:1] == ["--"] else rest
+
+
+def without_options(arguments: list[str]) -> argparse.Namespace | None:
+    """What `parse` returns for a command line without options; None if it has some.
+
+    argparse takes longer to import than an interpreter to start, and the program waits.
+    """
+    if arguments and not _ends_options(arguments[0]):
+        return None
+    from types import SimpleNamespace
+
+    defaults = _Defaults()
+    add_arguments(defaults)  # type: ignore[arg-type]
+    values = {**defaults.values, "target": _target(arguments)}
+    return SimpleNamespace(**values)  # type: ignore[return-value]
+
+
+class _Defaults:
+    """Takes arguments as a parser does, and keeps what each is if it is not given."""
+
+    def __init__(self) -> None:
+        self.values: dict[str, Any] = {}
+
+    def add_argument_group(self, _: str) -> Self:
+        return self
+
+    def add_argument(self, *names: str, **how: Any) -> None:
+        name = next((name for name in names if name.startswith("--")), names[0])
+        name = how.get("dest") or name.lstrip("-").replace("-", "_")
+        default = False if how.get("action") == "store_true" else None
+        self.values.setdefault(name, how.get("default", default))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 
+from taupy.commands import options
 from taupy.errors import TaupyError, UsageError
 
 TYPE_CHECKING = False
@@ -34,7 +34,7 @@ def lines(text: str) -> str:
     """The value of `--lines`: looks, inside, exact, or exact:TRIAL."""
     kind, colon, trial = text.partition(":")
     if kind not in (LOOKS, EXACT, INSIDE) or (colon and (kind != EXACT or not trial)):
-        raise argparse.ArgumentTypeError(f"{text!r} is not inside, exact or exact:TRIAL")
+        raise options.refusal(f"{text!r} is not inside, exact or exact:TRIAL")
     return text
 
 

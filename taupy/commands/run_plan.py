@@ -6,7 +6,6 @@ that a launch does not need.
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
 
@@ -16,6 +15,7 @@ from taupy.network import layers, steps
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import argparse
     from typing import Any
 
 _SPANS = 1_000_000
@@ -87,9 +87,11 @@ def _threads(given: str | None, project: Any) -> int | None:
 def _traces(given: list[list[str]], project: Any) -> set[str]:
     """Where single activities are recorded, by `--trace` or else by `trace` of pyproject.toml."""
     if not given and isinstance(project, str):
+        from argparse import ArgumentTypeError
+
         try:
             given = [options.traced(project)]
-        except argparse.ArgumentTypeError as problem:
+        except ArgumentTypeError as problem:
             raise UsageError(f"`trace` of [tool.taupy] in pyproject.toml: {problem}") from None
     elif not given and project:
         given = [["gpu"]]

@@ -8,17 +8,17 @@ Python program, or not there, is refused with what to write instead. No code is 
 from __future__ import annotations
 
 import os
-import re
 import sys
 
 from taupy.errors import UsageError
 from taupy.model import command_line
+from taupy.pattern import pattern
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import NoReturn
 
-_PYTHON = re.compile(r"python(\d+(\.\d+)?t?)?")
+_PYTHON = pattern(r"python(\d+(\.\d+)?t?)?")
 _HEAD_BYTES = 512
 _SHELLS = ("sh", "bash", "dash", "zsh", "ksh", "fish")
 _SHELL_STUB = b"'''exec'"  # how pip begins a script whose interpreter has a long path

@@ -169,11 +169,10 @@ def _misplaced(delivery: Delivery, words: Sequence[str]) -> list[str]:
     """A line on options of `taupy run` that the program got, if it ended with a usage error."""
     if delivery.profile is None or delivery.profile.exit_code != _USAGE_ERROR:
         return []
-    import argparse
-
+    from taupy.commands.parsers import CommandLine
     from taupy.commands.run_arguments import add_arguments
 
-    parser = argparse.ArgumentParser(add_help=False)
+    parser = CommandLine(add_help=False)
     add_arguments(parser)
     own = [word for word in words[1:] if word.partition("=")[0] in parser._option_string_actions]
     long = [word for word in own if word.startswith("--") and word != "--"]
@@ -315,9 +314,9 @@ def _next(delivery: Delivery, folder: str) -> list[str]:
     command = f"taupy report {delivery.trial_id}"
     usual = os.path.join(folder, os.environ.get("TAUPY_DB") or DEFAULT_DATABASE)
     if os.path.join(folder, delivery.database) != usual:
-        import shlex
+        from taupy.model.command_line import joined
 
-        command += f" --db {shlex.quote(delivery.database)}"
+        command += f" --db {joined([delivery.database])}"
     return [f"next: {command}"]
 
 

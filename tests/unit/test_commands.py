@@ -11,7 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from taupy.commands import COMMANDS, command_parser, main, run, run_arguments, running
+from taupy.commands import COMMANDS, command_parser, main, parsers, run, run_arguments, running
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.writer import add_profile
 from tests.builders import small_profile
@@ -310,7 +310,7 @@ def test_a_signal_while_options_are_read_ends_the_command_silently(monkeypatch, 
 )
 def test_a_trace_is_of_the_gpu_unless_a_value_says_otherwise(words, traced):
     """The word behind it is the program."""
-    parser = argparse.ArgumentParser()
+    parser = parsers.CommandLine()
     run_arguments.add_arguments(parser)
     parsed = run_arguments.parse(parser, [*words, "prog.py", "--trace=x"])
     assert (parsed.trace, parsed.target) == (traced, ["prog.py", "--trace=x"])
@@ -336,3 +336,17 @@ def test_pytorch_is_looked_for_where_the_program_would_find_it(monkeypatch):
     monkeypatch.setenv("PYTHONPATH", "/own/builds")
     paths = run._import_paths(argparse.Namespace(program_folder="/program"))
     assert paths == ["/program", "/own/builds", *sys.path]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [[], ["prog.py", "-v", "--quiet"], ["-m", "pkg"], ["-c", "pass"], ["-"], ["--", "-x.py"]],
+)
+def test_a_run_without_options_is_what_the_parser_makes_of_it(words):
+    """So argparse need not be imported for it."""
+    parsed = run_arguments.parse(command_parser("run"), words)
+    assert vars(run_arguments.without_options(words)) == vars(parsed)
+
+
+def test_a_run_with_options_is_parsed():
+    assert run_arguments.without_options(["--quiet", "prog.py"]) is None

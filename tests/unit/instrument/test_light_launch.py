@@ -4,6 +4,8 @@ import subprocess
 import sys
 import sysconfig
 
+import pytest
+
 from taupy.instrument import launch
 from taupy.state.folder import open_run
 
@@ -13,11 +15,16 @@ HEAVY = {
     "typing", "urllib.parse",
 }  # fmt: skip
 
-LAUNCHER = """
-import argparse, ctypes, os, sys
+OF_OPTIONS = {"argparse", "gettext", "re", "enum"}
+"""What a command line with options needs; it takes as long to import as an interpreter to start."""
+ARGPARSE = """
+import argparse
 argparse.ArgumentParser().format_help()  # 3.14 colours it, by dataclasses
+"""
+LAUNCHER = """
+import ctypes, os, sys
 before = set(sys.modules)
-sys.argv[1:] = ["run", "--quiet", "-c", "pass"]
+sys.argv[1:] = WORDS
 def execve(*_):
     print(*sorted(set(sys.modules) - before))
     sys.stdout.flush()
@@ -28,16 +35,25 @@ main()
 """
 
 
-def test_the_launcher_imports_nothing_heavy(tmp_path):
+@pytest.mark.parametrize(
+    "before, words, heavy",
+    [
+        (ARGPARSE, ["run", "--quiet", "-c", "pass"], HEAVY),
+        ("", ["run", "-c", "pass"], HEAVY | OF_OPTIONS),
+    ],
+    ids=["options", "no options"],
+)
+def test_the_launcher_imports_nothing_heavy(before, words, heavy, tmp_path):
     environment = {"TAUPY_STATE_DIR": str(tmp_path / "state"), "PATH": "/usr/bin:/bin"}
     # -S: what an editable install imports to find us is not the launcher's doing.
-    command = [sys.executable, "-S", "-c", f"import sys; sys.path += {sys.path!r}\n{LAUNCHER}"]
+    code = f"{before}\n{LAUNCHER.replace('WORDS', repr(words))}"
+    command = [sys.executable, "-S", "-c", f"import sys; sys.path += {sys.path!r}\n{code}"]
     done = subprocess.run(
         command, capture_output=True, text=True, cwd=tmp_path, env=environment, timeout=60
     )
     loaded = set(done.stdout.split())
     assert "taupy.instrument.launch" in loaded, done.stderr
-    assert not loaded & HEAVY
+    assert sorted(loaded & heavy) == []
 
 
 def test_a_run_is_stored_by_the_taupy_that_measured_it(tmp_path):
