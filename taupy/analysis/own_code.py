@@ -7,7 +7,6 @@ itself an installed one. Nothing is looked up on the disk: the trial may come fr
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Sequence
 
@@ -15,15 +14,16 @@ from taupy.dataclass import dataclass, field
 from taupy.model.metric import ROOT_TIMER
 from taupy.model.names import is_library
 from taupy.model.rows import TimerRow
+from taupy.pattern import pattern
 
 _CELL = "<ipython-input"
-_GENERATED = r"(^|/)(torchinductor_[^/]*|ipykernel_launcher\.py)(/|$)"
+_GENERATED = pattern(r"(^|/)(torchinductor_[^/]*|ipykernel_launcher\.py)(/|$)")
 _GENERATED_HINTS = ("torchinductor_", "ipykernel_launcher.py")
-_METHOD = r"__\w+__"
-_ATTRS = r"<attrs generated \w+ (?:.*\.)?(\w+)>"
+_METHOD = pattern(r"__\w+__")
+_ATTRS = pattern(r"<attrs generated \w+ (?:.*\.)?(\w+)>")
 _RUNNERS = ("<frozen runpy>", "runpy.py")
-_PARTS = r"(?:^|\.)(?:<locals>\.)?<(?:genexpr|listcomp|setcomp|dictcomp)>$"
-_SHORTENED = (
+_PARTS = pattern(r"(?:^|\.)(?:<locals>\.)?<(?:genexpr|listcomp|setcomp|dictcomp)>$")
+_SHORTENED = pattern(
     r"(torch|torchvision|torchaudio|numpy|pandas|scipy|sklearn|jax|jaxlib|flax|tensorflow|keras"
     r"|transformers|lightning|pytorch_lightning|accelerate|datasets|triton|matplotlib|PIL"
     r"|asyncio|multiprocessing|concurrent|importlib|logging|json|unittest|xml|http|email)/"
@@ -31,7 +31,9 @@ _SHORTENED = (
 """Libraries' files in profiles of other tools that do not tell where they lie."""
 _SINGLE = frozenset({*sys.stdlib_module_names, "six", "typing_extensions"})
 """Modules without a folder that no program has of its own: there, their path is `inspect.py`."""
-_PACKAGE = r"^(.*/(?:site-packages|dist-packages|lib(?:64)?/python\d+(?:\.\d+t?)?)/)([^/]+)"
+_PACKAGE = pattern(
+    r"^(.*/(?:site-packages|dist-packages|lib(?:64)?/python\d+(?:\.\d+t?)?)/)([^/]+)"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +52,7 @@ class Extent:
 
 
 def _is_generated(path: str) -> bool:
-    # A pattern takes longer to compile than an empty program to run.
-    return any(hint in path for hint in _GENERATED_HINTS) and bool(re.search(_GENERATED, path))
+    return any(hint in path for hint in _GENERATED_HINTS) and bool(_GENERATED.search(path))
 
 
 def is_own(path: str | None, extent: Extent, timer: TimerRow | None = None) -> bool:
@@ -67,7 +68,7 @@ def is_own(path: str | None, extent: Extent, timer: TimerRow | None = None) -> b
         return path.startswith(_CELL) or (path in extent.files and not is_library(path))
     if not is_library(path, "" if timer is None else timer.groups):
         is_shortened = path[:1] != "/" and (
-            path.removesuffix(".py") in _SINGLE or bool(re.match(_SHORTENED, path))
+            path.removesuffix(".py") in _SINGLE or bool(_SHORTENED.match(path))
         )
         return not (is_shortened or _is_generated(path))
     package = package_of(path, timer) if extent.packages else None
@@ -94,7 +95,7 @@ def package_of(path: str | None, timer: TimerRow | None = None) -> str | None:
     a folder; None if it is no library's."""
     if path is None:
         return None
-    if folder := re.match(_PACKAGE, path):
+    if folder := _PACKAGE.match(path):
         return folder[0]
     file = "" if timer is None or not is_library("", timer.groups) else timer.file or ""
     rest = file.partition("/")[2]
@@ -105,9 +106,9 @@ def generated_for(timer: TimerRow) -> str | None:
     """The name of a method that a library has made while the program ran, with its class if the
     file says so: `__init__` of a data class, `Point.__eq__` of attrs. None: it is none."""
     name = timer.short_name.rpartition("<locals>.")[2]
-    if not (timer.file or "").startswith("<") or re.fullmatch(_METHOD, name) is None:
+    if not (timer.file or "").startswith("<") or _METHOD.fullmatch(name) is None:
         return None
-    of_class = re.match(_ATTRS, timer.file or "")
+    of_class = _ATTRS.match(timer.file or "")
     return f"{of_class[1]}.{name}" if of_class else name
 
 
@@ -152,7 +153,7 @@ def owners(timers: Sequence[TimerRow], own: Sequence[bool]) -> list[int]:
         name = timer.short_name
         if not own[code] or not name.endswith(">"):
             continue
-        while (shorter := re.sub(_PARTS, "", name)) != name:
+        while (shorter := _PARTS.sub("", name)) != name:
             name = shorter
         around = by_name.get((timer.file, name or "<module>"))
         if name != timer.short_name and around is not None:

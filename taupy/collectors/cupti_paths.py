@@ -7,7 +7,6 @@ the native collector, in the measured process, can see it.
 from __future__ import annotations
 
 import os
-import re
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
 OVERRIDE = "TAUPY_CUPTI"
 """Environment variable: the libcupti to use, if the program does not load one itself."""
 
-_LIBRARY = re.compile(r"libcupti\.so(\.\d+)?\Z")
+_LIBRARY = "libcupti.so"
 _TOOLKITS = ("CUDA_HOME", "CUDA_PATH", "CUDA_ROOT")
 
 
@@ -53,14 +52,20 @@ def _in_folders(folders: Iterable[str]) -> list[str]:
     paths: list[str] = []
     for folder in folders:
         try:
-            names = [name for name in os.listdir(folder) if _LIBRARY.match(name)]
+            names = [name for name in os.listdir(folder) if _major(name) is not None]
         except OSError:
             continue
         # libcupti.so.13 before .12; the name without a version last.
-        paths += [os.path.join(folder, name) for name in sorted(names, key=_major, reverse=True)]
+        paths += [
+            os.path.join(folder, name)
+            for name in sorted(names, key=lambda name: _major(name) or 0, reverse=True)
+        ]
     return paths
 
 
-def _major(name: str) -> int:
-    number = _LIBRARY.match(name)
-    return int(number[1][1:]) if number and number[1] else 0
+def _major(name: str) -> int | None:
+    """The version of a libcupti, 0 if its name says none; None if it is none."""
+    version = name.removeprefix(_LIBRARY)
+    if version in ("", name):
+        return 0 if name == _LIBRARY else None
+    return int(version[1:]) if version[0] == "." and version[1:].isdecimal() else None

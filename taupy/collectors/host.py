@@ -11,6 +11,8 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 
+from taupy.model.command_line import joined
+
 GIT_TIMEOUT_S = 2.0
 
 _ALLOWED = """
@@ -81,7 +83,7 @@ def program_metadata(
         started_at: seconds since the epoch, if known.
         environ: of the program; only `ENVIRONMENT_NAMES` are taken from it.
     """
-    facts = {"Command Line": _command_line(argv), "CWD": cwd}
+    facts = {"Command Line": joined(argv), "CWD": cwd}
     if argv:
         facts["Executable"] = argv[0]
     if started_at is not None:
@@ -185,12 +187,6 @@ def _distribution(path: str) -> str | None:
         if line.startswith("PRETTY_NAME="):
             return line.partition("=")[2].strip("\"'")
     return None
-
-
-def _command_line(argv: Sequence[str]) -> str:
-    import shlex
-
-    return shlex.join(argv)
 
 
 _GIT_SETTINGS = {

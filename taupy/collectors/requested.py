@@ -8,10 +8,10 @@ one note each; the time is measured anyway.
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Mapping
 
 from taupy.errors import UsageError
+from taupy.pattern import pattern
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,6 +23,9 @@ CPU_SETS = {
     "memory": ("bytes_dram_read", "cache_misses"),
 }
 """The meaning of these sets on a machine without a GPU."""
+
+_INTERVAL = pattern(r"\s*(\d+(?:\.\d*)?)\s*(ns|us|\u00b5s|ms|s|)\s*")
+_BETWEEN = pattern(r"[\s,:]+")
 
 ANALYTIC = "analytic"
 """The name that requests flop and bytes of BLAS calls, computed from their shapes."""
@@ -109,7 +112,7 @@ def interval_ns(text: object) -> int:
     Raises:
         UsageError: it is not a time, or too short.
     """
-    match = re.fullmatch(r"\s*(\d+(?:\.\d*)?)\s*(ns|us|\u00b5s|ms|s|)\s*", str(text))
+    match = _INTERVAL.fullmatch(str(text))
     if not match:
         raise UsageError(f"--pm-interval is a time such as 1ms or 100us, got {text!r}")
     unit = match[2].replace("\u00b5", "u") or "ms"
@@ -129,7 +132,7 @@ def local_rank() -> int:
 
 
 def _split(texts: Iterable[str]) -> list[str]:
-    return [name for text in texts for name in re.split(r"[\s,:]+", text) if name]
+    return [name for text in texts for name in _BETWEEN.split(text) if name]
 
 
 _DRIVER = "libcuda.so.1"

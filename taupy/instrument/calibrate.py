@@ -29,7 +29,7 @@ _OPTIONS = (  # options that change the cost of a call
     "counters_by_rdpmc",
     "counters_whole",
 )
-_CALLS = 1000
+_CALLS = 200
 _ROUNDS = 7
 _LINES_OF_BARE = 2  # in each turn
 

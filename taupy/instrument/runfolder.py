@@ -405,7 +405,7 @@ def settings_of(record: Any) -> RunSettings:
 def boot_id() -> str:
     """Identity of this boot of this host, "" if the kernel does not report it."""
     try:
-        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+        with open("/proc/sys/kernel/random/boot_id", encoding="utf-8") as file:
             return file.read().strip()
     except OSError:
         return ""

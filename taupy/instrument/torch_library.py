@@ -9,11 +9,11 @@ separate process: for a small example it must report the same as PyTorch itself.
 from __future__ import annotations
 
 import os
-import re
 import sys
 from contextlib import suppress
 
 from taupy.network import layers
+from taupy.pattern import pattern
 from taupy.state.folder import File, Folder, open_own
 
 TYPE_CHECKING = False
@@ -25,6 +25,8 @@ _SOURCES = os.path.join(os.path.dirname(os.path.dirname(__file__)), "_native")
 _COMPILERS = ("c++", "g++", "clang++")
 _STANDARDS = ("c++20", "c++17")
 """PyTorch's headers require the first from 2.11 on; compilers as old as PyTorch 2.1 lack it."""
+_VERSION = pattern(r"(?m)^__version__ = '([\w.+]+)'")
+_INCLUDED = pattern(rb'(?m)^#include "(\w+\.h)"')
 _LIMIT_S = 300
 _PATIENCE_S = 5.0
 
@@ -249,7 +251,7 @@ class Torch:
     def __init__(self, folder: str) -> None:
         self.folder = folder
         with open(os.path.join(folder, "version.py"), encoding="utf-8", errors="replace") as file:
-            version = re.search(r"^__version__ = '([\w.+]+)'", file.read(), re.MULTILINE)
+            version = _VERSION.search(file.read())
         self.version = version[1] if version else "unknown"
         self.headers = os.path.join(folder, "include")
         self.libraries = os.path.join(folder, "lib")
@@ -277,7 +279,7 @@ def _with_headers(source: str) -> bytes:
     folder = os.path.dirname(source)
     with open(source, "rb") as file:
         text = file.read()
-    for header in re.findall(rb'^#include "(\w+\.h)"', text, re.MULTILINE):
+    for header in _INCLUDED.findall(text):
         with open(os.path.join(folder, os.fsdecode(header)), "rb") as file:
             text += file.read()
     return text

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-import re
-import shlex
+from taupy.pattern import pattern
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_@%+=:,./-")
 _WITH_VALUE = "WX"
 _ENDS = "cm"
+_PYTHON = pattern(r"python[\d.]*t?$")
 
 _LONGEST = 1_000_000
 """Characters of a command that are looked at. shlex reads some 4 MB a second, and metadata of files
@@ -42,26 +47,36 @@ def split(words: list[str]) -> tuple[list[str], list[str]]:
     return options, words[at:]
 
 
+def joined(words: Iterable[str]) -> str:
+    """As `shlex.join`, whose module imports `re`: the prompt waits for what names a command."""
+    return " ".join(
+        word if word and _PLAIN.issuperset(word) else "'" + word.replace("'", "'\"'\"'") + "'"
+        for word in words
+    )
+
+
 def program(command: str) -> str:
     """What a command runs: without the interpreter and the script's folder, and without the
     interpreter's options."""
-    return shlex.join(_parts(command)[1])
+    return joined(_parts(command)[1])
 
 
 def meant(command: str) -> str:
     """The same with options that may change what the program does (`-O`, not `-u`)."""
     options, words = _parts(command)
-    return shlex.join([*(option for option in options if option != "-u"), *words])
+    return joined([*(option for option in options if option != "-u"), *words])
 
 
 def _parts(command: str) -> tuple[list[str], list[str]]:
+    import shlex
+
     command = command[:_LONGEST]
     try:
         words = shlex.split(command)
     except ValueError:
         words = command.split()
     options: list[str] = []
-    if words and re.search(r"python[\d.]*t?$", words[0]):
+    if words and _PYTHON.search(words[0]):
         options, words = split(words[1:])
     if words and not words[0].startswith("-"):
         words[0] = words[0].rpartition("/")[2]

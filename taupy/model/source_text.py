@@ -26,7 +26,7 @@ def read(path: str) -> tuple[bytes, float] | None:
 def decoded(data: bytes) -> str:
     """Source text as the interpreter decodes it, with `\\n` at the ends of lines."""
     try:
-        text = data.decode("utf-8-sig")
+        text = data.removeprefix(b"\xef\xbb\xbf").decode()
     except UnicodeDecodeError:
         import io
         import tokenize

@@ -11,10 +11,10 @@ import math
 import os
 import sqlite3
 import time
+from _weakrefset import WeakSet  # `weakref` has more to import
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from functools import wraps
-from weakref import WeakSet
 
 from taupy.errors import DatabaseError, NoSuchTrial, note
 from taupy.escaping import visible

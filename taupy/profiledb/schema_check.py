@@ -8,7 +8,6 @@ missing is reported elsewhere (`audit.py`).
 
 from __future__ import annotations
 
-import re
 import sqlite3
 from _blake2 import blake2b
 from collections.abc import Iterator, Sequence
@@ -16,13 +15,16 @@ from functools import cache
 
 from taupy.dataclass import NamedTuple
 from taupy.errors import DatabaseError
+from taupy.pattern import pattern
 from taupy.profiledb import migrations
 from taupy.state.sqlite import in_memory
 
 CURRENT = "97a67c0fb69d903050e33a8d1b37d167c5bdf9ef32d44ce2bf869146d509b2be"
 """Hash of the tables and indexes of the current version: such a file needs no closer look."""
 
-_CHECKS = re.compile(r"check(?!point_ns)")
+_CHECKS = pattern(r"check(?!point_ns)")
+_CLAUSES = pattern(r"check\(\w+in\([^)]*\)\)")
+_BLANKS = pattern(r'[\s"`\[\]]+')
 
 
 class Entry(NamedTuple):
@@ -162,9 +164,9 @@ def _computes(connection: sqlite3.Connection, index: Entry) -> bool:
 
 def _clauses(sql: str) -> Iterator[str]:
     """The CHECK clauses in a statement of taupy, which contain one pair of inner parentheses."""
-    yield from re.findall(r"check\(\w+in\([^)]*\)\)", sql)
+    yield from _CLAUSES.findall(sql)
 
 
 def _squeezed(sql: str | None) -> str:
     """A statement without blanks and quotes of names, in lower case."""
-    return re.sub(r'[\s"`\[\]]+', "", sql or "").lower()
+    return _BLANKS.sub("", sql or "").lower()

@@ -6,7 +6,6 @@ another SHA-256 is never opened to be shown, wherever the path of a database fro
 
 from __future__ import annotations
 
-import base64
 import os
 import sqlite3
 import zlib
@@ -18,6 +17,9 @@ from taupy.model.profile import SourceFile
 from taupy.model.source_text import LARGEST, decoded, read
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.text import storable
+
+_DIGITS = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;<=>?@^_`{|}~"
+_POWERS = (85**4, 85**3, 85**2, 85, 1)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -121,13 +123,26 @@ def _packed(text: str | None) -> str | None:
     if text is None:
         return None
     data = text.encode("utf-8", "surrogatepass")
-    return base64.b85encode(zlib.compress(data, 9)).decode("ascii")
+    return _base85(zlib.compress(data, 9))
+
+
+def _base85(data: bytes) -> str:
+    """As `base64.b85encode`, whose module imports `re`: the prompt waits for a program's text."""
+    padding = -len(data) % 4
+    digits = bytearray()
+    for at in range(0, len(data), 4):
+        number = int.from_bytes(data[at : at + 4].ljust(4, b"\0"), "big")
+        for power in _POWERS:
+            digits.append(_DIGITS[number // power % 85])
+    return digits[: len(digits) - padding].decode("ascii")
 
 
 def _unpacked(packed: str | None) -> str | None:
     """The text; None if there is none, or it cannot be read."""
     if packed is None:
         return None
+    import base64
+
     with suppress(ValueError, zlib.error):
         unpacker = zlib.decompressobj()
         data = unpacker.decompress(base64.b85decode(packed), 4 * LARGEST)

@@ -15,34 +15,39 @@ process that was not forked lists the ids of all its ancestors as `taupy.ancesto
 from __future__ import annotations
 
 import os
-import re
-import shlex
 from collections.abc import Callable, Collection, Sequence
 from itertools import pairwise
 
 from taupy.dataclass import dataclass, replace
 from taupy.model import command_line
 from taupy.model.masking import UNMASKED, Masking
+from taupy.pattern import pattern
 from taupy.record.forks import Fork, take_forks
 from taupy.record.part_data import EXEC, RUNNING, Part
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from re import Pattern
+
 PREFIX, ANCESTORS = "taupy.child.", "taupy.ancestors"
-# Compiled when a child is named: few runs have any, and the prompt waits for every import.
-_PYTHON = r"(python|pypy)w?[\d.]*t?d?(-dbg)?"
-_SHELL = r"(ba|da|z|k|mk|a|fi)?sh"
-_LAUNCHERS = (
+_PYTHON = pattern(r"(python|pypy)w?[\d.]*t?d?(-dbg)?")
+_SHELL = pattern(r"(ba|da|z|k|mk|a|fi)?sh")
+_LAUNCHERS = pattern(
     "aprun|chrt|chroot|command|doas|env|exec|flux|flock|gdb|ionice|jsrun|mpiexec|mpirun|ncu|nice|"
     "nohup|nsys|numactl|perf|prlimit|prterun|runuser|setarch|setsid|srun|stdbuf|strace|su|sudo|"
     "taskset|time|timeout|unshare|uv|valgrind|xargs|xvfb-run"
 )
+_COMMAND_OPTION = pattern(r"-[a-z]*c")
+_BETWEEN_COMMANDS = pattern(r"[;&|()\n`]+")
+_ASSIGNMENT = pattern(r"\w+=")
 _NO_PROGRAM = frozenset({"-V", "-VV", "--version", "-h", "-?", "--help", "--help-all"})
 _KEYWORDS = frozenset({"!", "{", "(", "do", "else", "elif", "if", "then", "until", "while"})
 _NAMED_AT_MOST, COMMAND_LENGTH = 8, 100
 
 
-def _is(kind: str, *names: str) -> bool:
+def _is(kind: Pattern[str], *names: str) -> bool:
     """Whether any of these is the name of such a program."""
-    return any(re.fullmatch(kind, name) for name in names)
+    return any(kind.fullmatch(name) for name in names)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +85,8 @@ class Child:
 
     @property
     def command(self) -> str:
-        line = self.words[0] if self.is_shell_line else shlex.join(self.words) or self.executable
+        joined = command_line.joined(self.words)
+        line = self.words[0] if self.is_shell_line else joined or self.executable
         text = " ".join(line.split())
         return text if len(text) <= COMMAND_LENGTH else text[: COMMAND_LENGTH - 3] + "..."
 
@@ -233,7 +239,7 @@ def _runs_python(words: Sequence[str], folder: str, executable: str = "") -> boo
         return not is_tracker and not _NO_PROGRAM.intersection(words[1:2])
     if _is(_SHELL, *names):
         for option, line in pairwise(words[1:]):
-            if re.fullmatch(r"-[a-z]*c", option):
+            if _COMMAND_OPTION.fullmatch(option):
                 return _line_runs_python(line, folder)
         return False
     if _is(_LAUNCHERS, *names):
@@ -255,12 +261,14 @@ def _is_program(word: str, folder: str) -> bool:
 
 def _line_runs_python(line: str, folder: str) -> bool:
     """Whether a shell command line runs Python."""
-    for command in re.split(r"[;&|()\n`]+", line):
+    import shlex
+
+    for command in _BETWEEN_COMMANDS.split(line):
         try:
             words = shlex.split(command)
         except ValueError:  # a separator inside quotes
             words = command.split()
-        while words and (words[0] in _KEYWORDS or re.match(r"\w+=", words[0])):
+        while words and (words[0] in _KEYWORDS or _ASSIGNMENT.match(words[0])):
             del words[0]
         if _runs_python(words, folder):
             return True

@@ -6,10 +6,10 @@ those that others started. If many have the same command, they are listed togeth
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Collection, Iterator, Sequence
 
 from taupy.dataclass import dataclass
+from taupy.model.command_line import joined
 from taupy.model.processes import process_start
 from taupy.record.children import COMMAND_LENGTH, Notes, lost
 from taupy.state import heartbeat
@@ -166,7 +166,7 @@ def _range(alike: Sequence[_Process]) -> str:
 
 
 def _shown(words: Sequence[str]) -> str:
-    text = " ".join(shlex.join(word for word in words if word).split()) or "unknown"
+    text = " ".join(joined(word for word in words if word).split()) or "unknown"
     return text if len(text) <= COMMAND_LENGTH else text[: COMMAND_LENGTH - 3] + "..."
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import re
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -19,6 +18,7 @@ from struct import Struct
 from taupy.dataclass import dataclass
 from taupy.errors import FormatError
 from taupy.instrument.runfolder import RunSettings, spill_prefix
+from taupy.pattern import pattern
 from taupy.state import container
 from taupy.state.container import ALIGN, Layout
 from taupy.state.folder import File, Folder, open_any
@@ -36,7 +36,7 @@ FOLDED = "folded"
 LAYOUT = Layout(b"TAUPYFLD", PART_VERSION, "file of folded parts", {})
 _PART = 32  # the kind of its blocks
 _ENTRY = Struct("<IIQ48x64s")  # a block's header, then the name of the part
-_NAME = re.compile(rb"\d{1,20}-[0-9a-f]{1,16}\.part")
+_NAME = pattern(rb"\d{1,20}-[0-9a-f]{1,16}\.part")
 _PIECE = 1 << 16
 """Of a file of folded parts, bytes that are read at once: a child's part has some thousands."""
 _WAIT_S = 10.0

@@ -5,9 +5,9 @@ import subprocess
 import sys
 
 HEAVY = {
-    "_hashlib", "argparse", "ast", "dataclasses", "gettext", "inspect", "numpy", "pathlib",
-    "platform", "signal", "subprocess", "sysconfig", "tempfile", "threading", "typing",
-    "urllib.parse", "zipfile",
+    "_hashlib", "argparse", "ast", "base64", "dataclasses", "enum", "gettext", "inspect", "numpy",
+    "pathlib", "platform", "re", "shlex", "signal", "subprocess", "sysconfig", "tempfile",
+    "threading", "typing", "urllib.parse", "weakref", "zipfile",
     "taupy.analysis.places", "taupy.live",
     "taupy.model.secret_words", "taupy.profiledb.dimensions", "taupy.profiledb.metrics_merge",
     "taupy.profiledb.reader", "taupy.profiledb.steps", "taupy.record.gpus", "taupy.record.lines",

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import shlex
+
 import pytest
 
-from taupy.model.command_line import meant, program, split
+from taupy.model.command_line import joined, meant, program, split
 
 
 @pytest.mark.parametrize(
@@ -41,3 +43,19 @@ def test_options_that_change_the_program_count_and_unbuffered_output_does_not():
 def test_no_more_is_split_than_a_real_command_has():
     longer = "python x.py " + "a " * 2_000_000
     assert len(program(longer)) < 1_000_000
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        [],
+        [""],
+        ["a", "b c"],
+        ["it's", "'"],
+        ["a@%+=:,./-_Z9"],
+        ["ünï"],
+        ["$x", "a;b", "\n", "~", "*"],
+    ],
+)
+def test_words_are_quoted_as_shlex_does(words):
+    assert joined(words) == shlex.join(words)

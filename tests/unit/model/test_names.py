@@ -36,3 +36,7 @@ def test_a_file_has_one_name_in_every_spelling(spelled, name):
 
 def test_the_module_follows_from_the_file_and_not_from_its_spelling():
     assert module_of("./pkg/../pkg/sub/__init__.py") == "pkg.sub"
+    assert module_of("pkg/fast.pyx") == "pkg.fast"
+    assert module_of("<frozen importlib._bootstrap>") == "importlib._bootstrap"
+    assert module_of("<frozen >") == "<frozen >"
+    assert module_of("a.b/c.py") == "a.b/c.py"
