@@ -595,7 +595,8 @@ def mark_of(report: Report) -> str:
 
 
 def _mostly(place: Place, mark: str) -> str:
-    """A place that takes most of the time: its line, if that does; calls are what is named."""
+    """A place that takes most of the time: its line, if that does, and its calls; where these are
+    unknown, its routine's."""
     hot, where = place.hottest, places.at(place)
     if place.kind == "waiting":
         return f"{mark}{percent(place.share)} is waiting" + (f": {where}" if where else "")
@@ -606,6 +607,9 @@ def _mostly(place: Place, mark: str) -> str:
     else:
         about = "" if hot.is_exact else "~"
         what, calls = f"{about}{percent(of_line)} is one line: {where}", hot.times
+        if calls is None and place.timer is not None and place.calls and place.calls > 1:
+            mean = duration(hot.time_ns / place.calls)
+            what += f", in {_calls(place.calls)} of {_name(place.timer)}, ~{mean} in each"
     return f"{what}, {_calls(calls)}" if calls else what
 
 

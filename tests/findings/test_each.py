@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from tests.findings.cases import HISTORY, LOOP_OF_EVENTS, ONE_BY_ONE, POLLING, SAME, SEARCH
+from tests.findings.cases import HISTORY, LOOP, LOOP_OF_EVENTS, ONE_BY_ONE, POLLING, SAME, SEARCH
 from tests.findings.pairs import measured, skip_without_packages
 
 QUERY = """\
@@ -36,6 +36,83 @@ def append(records):
             file.flush()
             os.fsync(file.fileno())
 append([f"entry {n}\\n" for n in range(600)])
+"""
+COMMITS = """\
+import sqlite3
+class Importer:
+    def __init__(self):
+        self.con = sqlite3.connect("orders.db")
+        self.con.execute("CREATE TABLE orders (id INTEGER, amount REAL)")
+    def import_row(self, row):
+        self.con.execute("INSERT INTO orders VALUES (?, ?)", row)
+        self.con.commit()
+    def run(self, rows):
+        for row in rows:
+            self.import_row(row)
+importer = Importer()
+importer.run((n, n / 7) for n in range(600))
+"""
+BATCHES = """\
+import sqlite3
+con = sqlite3.connect("orders.db")
+con.execute("CREATE TABLE orders (id INTEGER, amount REAL)")
+def store(batches):
+    for batch in batches:
+        for row in batch:
+            con.execute("INSERT INTO orders VALUES (?, ?)", row)
+            con.commit()
+store([[(n, k / 7) for k in range(3)] for n in range(600)])
+"""
+TAGS = """\
+import sqlite3
+db = sqlite3.connect(":memory:")
+db.execute("CREATE TABLE book (id INTEGER PRIMARY KEY, title TEXT)")
+db.execute("CREATE TABLE tag (book INTEGER, name TEXT)")
+db.executemany("INSERT INTO book VALUES (?, ?)", ((n, f"book {n}") for n in range(2000)))
+db.executemany("INSERT INTO tag VALUES (?, ?)", ((n % 2000, f"t{n}") for n in range(6000)))
+def tags_of(number):
+    return [row[0] for row in db.execute("SELECT name FROM tag WHERE book = ?", (number,))]
+def page(title, tags):
+    text = title.upper() + ",".join(tags)
+    return sum(ord(letter) * n % 7 for n, letter in enumerate(text * 250))
+def main():
+    total = 0
+    for number, title in db.execute("SELECT id, title FROM book").fetchall():
+        total += page(title, tags_of(number))
+    print(total)
+main()
+"""
+TURNS = """\
+import copy
+def neighbours(grid, x, y):
+    size = len(grid)
+    return sum(grid[(y + b) % size][(x + a) % size] for a in (-1, 0, 1) for b in (-1, 0, 1))
+def turn(grid):
+    new = copy.deepcopy(grid)
+    for y, row in enumerate(grid):
+        for x, is_alive in enumerate(row):
+            near = neighbours(grid, x, y) - is_alive
+            new[y][x] = near == 3 or (near == 2 and is_alive)
+    return new
+def main():
+    grid = [[(x * 7 + y * 5) % 3 == 0 for x in range(60)] for y in range(60)]
+    for _ in range(150):
+        grid = turn(grid)
+    print(sum(map(sum, grid)))
+main()
+"""
+GROUPS = """\
+import numpy as np
+import pandas as pd
+rng = np.random.default_rng(0)
+sales = pd.DataFrame({"shop": rng.integers(0, 3000, 60_000), "total": rng.random(60_000)})
+def top_share(group):
+    best = group["total"].sort_values(ascending=False)
+    return best.head(3).sum() / best.sum()
+def main():
+    share = sales.groupby("shop").apply(top_share)
+    print(round(share.mean(), 6))
+main()
 """
 UPPER = """\
 import sqlite3
@@ -522,6 +599,21 @@ def rate(currency):
         "for i, whole in enumerate(itertools.accumulate(values), 1):\n"
         "        out.append(whole / i)", "import random": "import itertools, random",
         "range(12000)": "range(900_000)"}),
+    "commits": (f"{ONE_BY_ONE}: stored one by one", 8, COMMITS, {
+        "        self.con.commit()\n": "",
+        "            self.import_row(row)\n":
+        "            self.import_row(row)\n        self.con.commit()\n"}),
+    "batches": (f"{ONE_BY_ONE}: stored one by one", 8, BATCHES, {
+        "            con.commit()": "        con.commit()"}),
+    "tags": (f"{SEARCH}: no index", 8, TAGS, {
+        "def tags_of": 'db.execute("CREATE INDEX tag_book ON tag (book)")\ndef tags_of'}),
+    "turns": (f"{ONE_BY_ONE}: deep copies", 6, TURNS, {
+        "copy.deepcopy(grid)": "[row[:] for row in grid]"}),
+    "groups": (LOOP, 5, GROUPS, {
+        '    share = sales.groupby("shop").apply(top_share)\n':
+        '    best = sales.sort_values("total", ascending=False)\n'
+        '    first = best.groupby("shop").head(3).groupby("shop")["total"].sum()\n'
+        '    share = first / best.groupby("shop")["total"].sum()\n'}),
     "rest": (f"{SEARCH}: list moved", 5, REST, {
         "        job = jobs[0]\n        jobs = jobs[1:]\n": "        job = jobs.popleft()\n",
         "list(range(30000))": "collections.deque(range(3_000_000))",
@@ -548,6 +640,7 @@ def rate(currency):
 }  # fmt: skip
 """Kind, line, program, and what its twin has in place of parts of it."""
 
+STORING = {"disk", "commits", "batches"}
 QUICK = {"list", "property", "keyed"}
 
 
@@ -576,7 +669,7 @@ def found(folder, text):
 )
 def test_a_fault_is_named_with_its_line_and_its_twin_is_free_of_it(name, tmp_path):
     kind, line, text, mended = CASES[name]
-    if name == "disk":
+    if name in STORING:
         number = max(600, int(1.5 / seconds_to_store(tmp_path)))
         text = text.replace("range(600)", f"range({number})")
         mended = {

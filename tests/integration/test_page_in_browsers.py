@@ -611,7 +611,7 @@ def test_estimates_of_lines_stand_beside_them_and_exact_times_at_the_definition(
 @pytest.mark.parametrize("name", ["one", "looked"])
 def test_code_stands_next_to_its_times_and_is_cut_before_what_is_said_of_it(opened, name):
     page = opened(name, "tab=source", viewport={"width": 700, "height": 900})
-    row = page.locator("#tab-source [data-line=\"50\"]")
+    row = page.locator('#tab-source [data-line="50"]')
     assert row.locator("pre").bounding_box()["x"] - row.bounding_box()["x"] <= 200
     assert "60\u00d7" in row.locator(".rt").inner_text()
     row.locator("pre").evaluate("(it) => { it.textContent = 'x'.repeat(999); }")

@@ -1,41 +1,33 @@
-"""What a program pays for each single item, though it could pay once for many: a query, a disk that
-has stored it, a job of a pool, a cell of a data frame, an exception.
+"""What a program pays for each single item, though it could pay once for many: a system call, a job
+of a pool, a cell of a data frame, an exception.
 
-Part of the rule `piecemeal.py`. That it is done for each item is read from the source; how long it
-takes was measured, or seen by the watch.
+Part of the rule `piecemeal.py`; rows of databases and disks are in `each_row.py`. That it is done
+for each item is read from the source; how long it takes was measured, or seen by the watch.
 """
 
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 
-from taupy.analysis.findings import hot_lines, source
+from taupy.analysis.findings import hot_lines
 from taupy.analysis.findings.calls import Sum
+from taupy.analysis.findings.each_row import each_row
 from taupy.analysis.findings.hot_lines import Hot, Tree, name, share, short
+from taupy.analysis.findings.one_by_one import one_by_one
 from taupy.analysis.findings.source import called, names
 from taupy.analysis.findings.trial import Trial
 from taupy.analysis.findings.workers import workers
 from taupy.analysis.known_routines import Matches, among
 from taupy.model.finding import Finding
-from taupy.model.question import Value
 from taupy.model.rows import TimerRow
 from taupy.units import count, duration, percent
 
-ONE_BY_ONE = "one by one"
+LEAST_WRITTEN = 0.3
+"""Minimum share of the time outside imports in a line that writes without a buffer."""
 
-LEAST_LINE = 0.3
-"""Minimum share of the time outside imports in such a line."""
-
-LEAST_RAISED = 0.15
-"""The same in statements that raise: one exception in a hundred items takes a hundredth."""
-
-MOSTLY = 0.6
-"""Minimum share of a line's time in which it waits for the disk."""
-
-LEAST_TIMES = 100
-"""Minimum calls of a routine that does it once in each call."""
+LEAST = 0.15
+"""The same in other lines: one exception in a hundred items takes a hundredth."""
 
 LEAST_CELLS = 1000
 
@@ -43,31 +35,17 @@ LEAST_JOBS, LONGEST_JOB_NS = 500, 100_000
 """Minimum jobs, and their longest mean time: to hand over a job takes some 0.1 ms."""
 
 
-def one_by_one(
-    trial: Trial, what: str, timer: TimerRow | None, sentence: str, ns: float, attempt: str,
-    refuted_by: str,
-) -> Finding:  # fmt: skip
-    values: tuple[Value, ...] = ("inclusive", "calls")
-    kind = f"{ONE_BY_ONE}: {what}"
-    return trial.finding(kind, timer, sentence, ns, attempt, refuted_by, values=values)
-
-
 def each_item(trial: Trial) -> Iterator[Finding]:
-    for hot in hot_lines.hot_lines(trial, LEAST_RAISED):
+    for hot in hot_lines.hot_lines(trial, LEAST):
         tree = hot_lines.tree(trial, hot.timer)
         if tree is None:
             continue
         statement = _mostly(hot, tree)
         if statement is None:
             continue
-        finding = _raised(trial, hot, tree, statement)
-        if finding is None and hot.sure_ns >= LEAST_LINE * trial.worked_ns:
-            finding = (
-                _query(trial, hot, tree, statement)
-                or _stored(trial, hot, tree, statement)
-                or _stored_alone(trial, hot, tree, statement)
-                or _written(trial, hot, tree, statement)
-            )
+        finding = _raised(trial, hot, tree, statement) or each_row(trial, hot, tree, statement)
+        if finding is None and hot.sure_ns >= LEAST_WRITTEN * trial.worked_ns:
+            finding = _written(trial, hot, tree, statement)
         if finding is not None:
             yield finding
     yield from _cells(trial)
@@ -78,162 +56,6 @@ def each_item(trial: Trial) -> Iterator[Finding]:
 def _mostly(hot: Hot, tree: Tree) -> ast.stmt | None:
     """The statement of a line that was at work for longest."""
     return next((tree.statement(part.node) for part in hot_lines.parts(hot, tree)), None)
-
-
-def _is_repeated(trial: Trial, hot: Hot, tree: Tree, node: ast.AST) -> bool:
-    return tree.repeats(node) is not None or trial.calls.entries(hot.timer) >= LEAST_TIMES
-
-
-# --- databases and disks ---------------------------------------------------------
-
-_WRITING = re.compile(r"\s*(INSERT|UPDATE|DELETE|REPLACE)\b", re.I)
-_SELECTING = re.compile(r"\s*SELECT\b.*\bWHERE\b", re.I | re.S)
-
-
-def _executed(node: ast.AST) -> Iterator[str]:
-    """The texts of statements that it executes."""
-    for part in ast.walk(node):
-        if isinstance(part, ast.Call) and called(part) in ("execute", "executemany") and part.args:
-            first = part.args[0]
-            if isinstance(first, ast.Constant) and isinstance(first.value, str):
-                yield first.value
-
-
-def _query(trial: Trial, hot: Hot, tree: Tree, statement: ast.stmt) -> Finding | None:
-    """A query for each row of another query."""
-    queries = [text for text in _executed(statement) if _SELECTING.match(text)]
-    if not queries or isinstance(statement, ast.For):
-        return None
-    loop = _loop_over_rows(tree, statement)
-    often = ""
-    if loop is None:
-        callers = _called_for_rows(trial, hot)
-        if not callers or trial.calls.entries(hot.timer) < LEAST_TIMES:
-            return None
-        often = f", {count(int(trial.calls.entries(hot.timer)))} times"
-        loop = tree.function(statement)
-    if any(_WRITING.match(text) for text in _executed(loop)):
-        return None  # the next may need what was written
-    return one_by_one(
-        trial, "a query per row", hot.timer,
-        f"{hot.place} asks the database again for each row of another query (N+1 queries)"
-        f"{often}: {share(trial, hot.ns)}", hot_lines.bound(trial, hot),
-        "ask once for all rows: a JOIN, or one query into a dict",
-        "few rows are looked for",
-    )  # fmt: skip
-
-
-def _loop_over_rows(tree: Tree, node: ast.AST) -> ast.AST | None:
-    """The loop around that goes through the rows of a query."""
-    function = tree.function(node)
-    repeats = tree.repeats(node)
-    while repeats is not None:
-        iterated = (
-            [repeats.iter] if isinstance(repeats, ast.For)
-            else [part.iter for part in getattr(repeats, "generators", [])]
-        )  # fmt: skip
-        if any(_is_rows(function, iterable) for iterable in iterated):
-            return repeats
-        repeats = tree.repeats(repeats)
-    return None
-
-
-def _is_rows(function: ast.AST, iterated: ast.expr) -> bool:
-    values = [iterated]
-    if isinstance(iterated, ast.Name):
-        values = [
-            part.value for part in ast.walk(function)
-            if isinstance(part, ast.Assign)
-            and any(name(target) == iterated.id for target in part.targets)
-        ]  # fmt: skip
-    return any(
-        isinstance(part, ast.Call) and called(part) in ("execute", "fetchall")
-        for value in values for part in ast.walk(value)
-    )  # fmt: skip
-
-
-def _called_for_rows(trial: Trial, hot: Hot) -> bool:
-    """Whether a routine of the program calls it for each row of a query."""
-    last = hot.timer.short_name.split(".")[-1]
-    calls = trial.calls
-    for caller in {calls.timer[calls.parent[row]] for row in calls.rows_of(hot.timer)
-                   if calls.parent[row] >= 0}:  # fmt: skip
-        tree = hot_lines.tree(trial, caller) if trial.is_own(caller) else None
-        function = source.function(trial, caller) if tree is not None else None
-        for part in ast.walk(function or ast.Module([], [])):
-            if (
-                tree is not None
-                and isinstance(part, ast.Call)
-                and called(part) == last
-                and (loop := _loop_over_rows(tree, part)) is not None
-                and not any(_WRITING.match(text) for text in _executed(loop))
-            ):
-                return True
-    return False
-
-
-def _stored_alone(trial: Trial, hot: Hot, tree: Tree, statement: ast.stmt) -> Finding | None:
-    """A row that is a transaction of its own, so that the statement waits for the disk."""
-    waited = sum(hot.by_state.get(state, 0) for state in ("disk", "wait"))
-    if (
-        (waited < MOSTLY * hot.ns and not _commits_itself(tree))
-        or not _is_repeated(trial, hot, tree, statement)
-        or not any(_WRITING.match(text) for text in _executed(statement))
-        or any(called(part) == "executemany" for part in ast.walk(statement)
-               if isinstance(part, ast.Call))
-    ):  # fmt: skip
-        return None
-    return one_by_one(
-        trial, "stored one by one", hot.timer,
-        f"{hot.place} waits for the disk with each row, a transaction of its own (autocommit): "
-        f"{share(trial, hot.ns)}", hot_lines.bound(trial, hot),
-        "commit many rows at a time: one transaction around the loop",
-        "each record has to be safe before the next one is made",
-    )  # fmt: skip
-
-
-def _commits_itself(tree: Tree) -> bool:
-    """Whether the program's databases are files that commit each statement."""
-    texts = [part.value for part in ast.walk(tree.module)
-             if isinstance(part, ast.Constant) and isinstance(part.value, str)]  # fmt: skip
-    return not any(text == ":memory:" or "BEGIN" in text.upper() for text in texts) and any(
-        isinstance(part, ast.keyword) and isinstance(part.value, ast.Constant)
-        and (part.arg, part.value.value) in (("isolation_level", None), ("autocommit", True))
-        for part in ast.walk(tree.module)
-    )  # fmt: skip
-
-
-def _stored(trial: Trial, hot: Hot, tree: Tree, statement: ast.stmt) -> Finding | None:
-    """A record of a file, or a row of a database, that the disk has to store before the next."""
-    call = next(
-        (part for part in ast.walk(statement)
-         if isinstance(part, ast.Call) and called(part) in ("fsync", "fdatasync", "commit")),
-        None,
-    )  # fmt: skip
-    repeats = tree.repeats(statement)
-    if call is None or not isinstance(repeats, ast.For):
-        return None
-    between = tree.repeats(repeats)
-    if called(call) == "commit":
-        written = [text for text in _executed(repeats) if _WRITING.match(text)]
-        if not written or any(
-            isinstance(part, ast.Call) and called(part) == "executemany"
-            for part in ast.walk(repeats)
-        ):
-            return None
-    elif any(isinstance(part, ast.For) and part is not repeats for part in ast.walk(repeats)):
-        return None  # there is a batch for each
-    inside = [part for part in tree.above(statement) if isinstance(part, ast.If)]
-    if any(part is not between and part in ast.walk(repeats) for part in inside):
-        return None  # not for each
-    return one_by_one(
-        trial, "stored one by one", hot.timer,
-        f"{hot.place} waits for the disk after each record, by {short(call.func)}() in each "
-        f"iteration: {share(trial, hot.ns)}", hot_lines.bound(trial, hot),
-        "commit many rows at a time: one transaction around the loop" if called(call) == "commit"
-        else "write many records, and then call it once",
-        "each record has to be safe before the next one is made",
-    )  # fmt: skip
 
 
 def _written(trial: Trial, hot: Hot, tree: Tree, statement: ast.stmt) -> Finding | None:
@@ -286,7 +108,7 @@ def _raised(trial: Trial, hot: Hot, tree: Tree, statement: ast.stmt) -> Finding 
 def _many(trial: Trial, matches: Matches) -> Iterator[tuple[TimerRow, Sum]]:
     """Places of the program with many calls of such routines, which take much of its time."""
     for timer, sums in trial.by_place(trial.calls.outermost(matches)):
-        if timer is None or sums.calls < LEAST_CELLS or sums.ns < LEAST_RAISED * trial.worked_ns:
+        if timer is None or sums.calls < LEAST_CELLS or sums.ns < LEAST * trial.worked_ns:
             continue
         yield timer, sums
 

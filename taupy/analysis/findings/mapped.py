@@ -1,8 +1,10 @@
-"""Functions of the program that a library calls for each element, and loops over a table's rows.
+"""Functions of the program that a library calls for each element, row or group, and loops over a
+table's rows.
 
 What the calls show is which function, how often and how long. Whether whole columns would do is
 read from the function's source: it may do arithmetic on numbers, which the operators of arrays do,
-too, or it may hand each element to a function that takes whole columns. Anything else, such as work
+too, it may hand each element to a function that takes whole columns, or it may reduce a group by
+what pandas does for all groups at once. Anything else, such as work
 on text, is no finding: pandas' methods for text are loops, too.
 """
 
@@ -13,6 +15,7 @@ from collections.abc import Iterator
 
 from taupy.analysis.findings import loops, source
 from taupy.analysis.findings.calls import Sum, place
+from taupy.analysis.findings.hot_lines import Comprehension
 from taupy.analysis.findings.trial import Trial
 from taupy.analysis.known_routines import among
 from taupy.dataclass import NamedTuple
@@ -38,8 +41,15 @@ _FRAME = ("pandas/core/frame.py:DataFrame.apply",)
 _SERIES = ("pandas/core/series.py:Series.apply", "pandas/core/series.py:Series.map")
 _ROWS = ("pandas/core/frame.py:DataFrame.iterrows",)
 
+_GROUPS = (
+    "pandas/core/groupby/groupby.py:GroupBy.apply",
+    *(f"pandas/core/groupby/generic.py:{of}GroupBy.{method}" for of in ("Series", "DataFrame")
+      for method in ("apply", "aggregate", "transform")),
+)  # fmt: skip
+
 _is_mapper = among((*_VECTORIZE, *_ALONG_AXIS, *_FRAME, *_SERIES))
 _is_along_axis, _is_frame, _is_rows = among(_ALONG_AXIS), among(_FRAME), among(_ROWS)
+_is_grouped = among(_GROUPS)
 
 _BY_ROW = "FrameColumnApply."
 """Prefix of pandas' routines that apply a function to each row, not to each column."""
@@ -47,6 +57,22 @@ _BY_ROW = "FrameColumnApply."
 _OF_COLUMNS = frozenset({"to_datetime", "to_numeric", "to_timedelta"})
 """Functions of pandas that take an element or a whole column."""
 
+LEAST_GROUPS, LONGEST_GROUP_NS = 200, 3_000_000
+"""Minimum groups that a function is called for, and the longest mean CPU time of each: a call of
+pandas takes some 0.1 ms however short the group is."""
+
+_OF_GROUPS = frozenset(
+    {"sum", "mean", "min", "max", "count", "size", "nunique", "std", "var", "median", "first",
+     "last", "head", "tail", "nth", "nlargest", "nsmallest", "sort_values", "prod", "any", "all",
+     "cumsum", "cumprod", "cummax", "cummin", "cumcount", "shift", "diff", "pct_change", "rank",
+     "quantile", "idxmin", "idxmax", "ffill", "bfill", "len", "abs", "round", "float", "int"}
+)  # fmt: skip
+"""Functions and methods that pandas has for all groups at once, or that whole columns take."""
+
+BY_GROUP = (
+    "compute for all groups at once: sort the whole table, then groupby(...) with its own sum(), "
+    "head(), transform('mean')"
+)
 ARITHMETIC = "compute with whole columns or arrays: NumPy's operators, np.where, np.bincount"
 ALONG_AXIS = "compute with the whole array: NumPy's functions take an axis, as in sum(axis=1)"
 
@@ -65,7 +91,7 @@ def mapped(trial: Trial) -> Iterator[Mapped]:
     so."""
     calls = trial.calls
     pairs: dict[tuple[TimerRow, TimerRow], dict[ThreadRow, tuple[Sum, Sum]]] = {}
-    for top in calls.outermost(_is_mapper):
+    for top in (*calls.outermost(_is_mapper), *calls.outermost(_is_grouped)):
         thread = calls.thread[top]
         for function, sums in _shares(trial, top).items():
             of_thread = pairs.setdefault((calls.timer[top], function), {})
@@ -73,8 +99,13 @@ def mapped(trial: Trial) -> Iterator[Mapped]:
             of_thread[thread] = before[0].plus(sums[0]), before[1].plus(sums[1])
     for (mapper, function), of_threads in pairs.items():
         whole, within = max(of_threads.values(), key=lambda sums: sums[0].ns)
-        attempt = _attempt(trial, function, _is_along_axis(mapper))
-        if within.calls < LEAST_CALLS or not attempt or not _is_short(trial, whole, within):
+        if _is_grouped(mapper):
+            attempt = _by_group(trial, function, whole, within)
+        else:
+            attempt = _attempt(trial, function, _is_along_axis(mapper))
+            if within.calls < LEAST_CALLS or not _is_short(trial, whole, within):
+                continue
+        if not attempt:
             continue
         yield Mapped(
             function,
@@ -117,6 +148,8 @@ def _given(trial: Trial, top: int) -> list[int]:
 
 def _piece(trial: Trial, mappers: Sum) -> str:
     timer = trial.calls.timer[mappers.rows[0]]
+    if _is_grouped(timer):
+        return "group"
     return "row" if _is_frame(timer) or _is_along_axis(timer) else "element"
 
 
@@ -168,6 +201,29 @@ def _attempt(trial: Trial, timer: TimerRow, of_rows: bool) -> str:
         for function in source.functions(trial, timer)
     ]
     return attempts[0] if attempts and all(attempts) else ""
+
+
+def _by_group(trial: Trial, timer: TimerRow, mappers: Sum, functions: Sum) -> str:
+    """The advice for a function that reduces short groups by what pandas does for all at once."""
+    running = 1 - (trial.runnable(trial.calls.thread[mappers.rows[0]]) or 0)
+    defined = source.functions(trial, timer)
+    is_short = running * mappers.ns <= LONGEST_GROUP_NS * functions.calls
+    if functions.calls < LEAST_GROUPS or not is_short or not defined:
+        return ""
+    return BY_GROUP if all(map(_has_only_groups, defined)) else ""
+
+
+def _has_only_groups(function: source.Function | ast.Lambda) -> bool:
+    """Whether it does nothing with its group but calls that are there for all groups at once."""
+    body = [function.body] if isinstance(function, ast.Lambda) else function.body
+    parts = [part for inside in body for part in ast.walk(inside)]
+    calls = [source.called(part) for part in parts if isinstance(part, ast.Call)]
+    return (
+        bool(calls) and set(calls) <= _OF_GROUPS
+        and all(isinstance(part, ast.Return | ast.Assign | ast.Expr) for part in parts
+                if isinstance(part, ast.stmt))
+        and not any(isinstance(part, Comprehension | ast.Lambda) for part in parts)
+    )  # fmt: skip
 
 
 def _once(function: source.Function | ast.Lambda) -> str:

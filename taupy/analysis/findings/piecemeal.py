@@ -12,8 +12,9 @@ from functools import lru_cache
 
 from taupy.analysis.findings import hot_lines, source
 from taupy.analysis.findings.calls import Sum
-from taupy.analysis.findings.each_item import ONE_BY_ONE, each_item, one_by_one, round_trip
+from taupy.analysis.findings.each_item import each_item, round_trip
 from taupy.analysis.findings.hot_lines import Hot, Tree, changed, name, share, short
+from taupy.analysis.findings.one_by_one import ONE_BY_ONE, one_by_one
 from taupy.analysis.findings.source import Function, called, names
 from taupy.analysis.findings.trial import Trial
 from taupy.analysis.known_routines import among
@@ -32,6 +33,9 @@ LEAST_PROCESSES, LONGEST_PROCESS_NS = 50, 100_000_000
 longer does more than start."""
 
 LEAST_COPIES = 100
+LEAST_COPIED = 0.1
+"""Minimum share of the time outside imports in deep copies, which is exact."""
+
 LEAST_ROWS = 50
 FEW_BYTES = 8
 LEAST_ELEMENTS = 0.2
@@ -90,7 +94,7 @@ def _processes(trial: Trial) -> Iterator[Finding]:
 def _deep_copies(trial: Trial) -> Iterator[Finding]:
     calls = trial.calls
     for timer, sums in trial.by_place(calls.outermost(_copies)):
-        if sums.calls < LEAST_COPIES or sums.ns < LEAST * trial.worked_ns:
+        if sums.calls < LEAST_COPIES or sums.ns < LEAST_COPIED * trial.worked_ns:
             continue
         yield one_by_one(
             trial, "deep copies", timer,

@@ -27,8 +27,13 @@ NEEDS = ("host",)
 LEAST = 0.2
 """Minimum share of the time outside imports in such parts of a line: short lists take less."""
 
+LEAST_SCANNED = 0.1
+"""The same of queries that read a whole table, by SQLite's plan, which short ones take less of."""
+
 LEAST_TIMES = 100
 """Minimum calls of the routine, if no loop of it repeats the line."""
+
+NO_INDEX = "no index"
 
 
 class _Search(NamedTuple):
@@ -40,11 +45,12 @@ class _Search(NamedTuple):
 
 
 def find(trial: Trial) -> Iterator[Finding]:
-    for hot in hot_lines.hot_lines(trial, LEAST):
+    for hot in hot_lines.hot_lines(trial, LEAST_SCANNED):
         tree = hot_lines.tree(trial, hot.timer)
         if tree is None:
             continue
-        if (by_key := _by_key(trial, hot, tree)) is not None:
+        is_searched = hot.sure_ns >= LEAST * trial.worked_ns
+        if is_searched and (by_key := _by_key(trial, hot, tree)) is not None:
             yield by_key
             continue
         sums: dict[_Search, int] = {}
@@ -53,7 +59,8 @@ def find(trial: Trial) -> Iterator[Finding]:
             if search is not None:
                 sums[search] = sums.get(search, 0) + part.ns
         search = max(sums, key=lambda search: sums[search], default=None)
-        if search is None or sums[search] * hot.sure_ns / hot.ns < LEAST * trial.worked_ns:
+        least = LEAST_SCANNED if search is not None and search.of == NO_INDEX else LEAST
+        if search is None or sums[search] * hot.sure_ns / hot.ns < least * trial.worked_ns:
             continue
         entries = int(trial.calls.entries(hot.timer))
         times = f" in {count(entries)} calls" if entries > 1 else ""
@@ -76,6 +83,9 @@ def _search(trial: Trial, hot: Hot, tree: Tree, part: Part) -> _Search | None:
         return None
     if isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.In | ast.NotIn):
         return _in_list(tree, node)
+    if isinstance(node, hot_lines.Comprehension):
+        rows = node.generators[0].iter  # the next row is looked for when it is asked for
+        return _without_index(trial, tree, rows) if isinstance(rows, ast.Call) else None
     if isinstance(node, ast.Subscript):
         above = next(tree.above(node))
         return _rest(tree, node) or (_prefix(tree, above) if isinstance(above, ast.Call) else None)
@@ -612,7 +622,7 @@ def _without_index(trial: Trial, tree: Tree, node: ast.Call) -> _Search | None:
     if scan.has_index:
         why = f"for which the index of {scan.column} is of no use"
     return _Search(
-        "no index",
+        NO_INDEX,
         f"looks for rows of {scan.table} by {scan.by}, {why}, so that each query reads the whole "
         "table (full table scan, by SQLite's plan)",
         advice,

@@ -282,7 +282,7 @@ def test_a_place_is_the_same_line_on_screen_page_and_in_json(tmp_path):
 @pytest.mark.parametrize(
     ("line_ns", "count", "own_ns", "said"),
     [
-        (90, None, 95, " rules, but ~90 % is one line: app.py:9"),
+        (90, None, 95, " is one line: app.py:9, in 40 calls of work, ~2 ns in each"),
         (90, 1500, 95, " rules, but 90 % is one line: app.py:9, 1,500 calls"),
         (40, None, 95, " rules, but 95 % is one routine: work (app.py:3), 40 calls"),
         (30, None, 40, " rules have looked"),
@@ -292,7 +292,8 @@ def test_a_place_is_the_same_line_on_screen_page_and_in_json(tmp_path):
 def test_without_a_finding_the_place_that_takes_most_is_named(
     line_ns, count, own_ns, said, tmp_path
 ):
-    """Nobody is to read that there is nothing to do. Calls of the routine are not the line's."""
+    """Nobody is to read that there is nothing to do. Calls of the routine are told apart from the
+    line's."""
     work = call(Timer("work", "app.py", 3), 40, own_ns)
     others = [call(Timer(f"other{at}", "app.py", 20 + at), 1, (100 - own_ns) / 4)
               for at in range(4)]  # fmt: skip
