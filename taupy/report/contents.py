@@ -19,7 +19,7 @@ from taupy.model.profile import Steps
 from taupy.model.progress import SILENT, Progress
 from taupy.model.question import VALUES, Question
 from taupy.model.rows import TrialRow
-from taupy.model.sampled import CUDA_ALLOCATED, RESIDENT, is_answered
+from taupy.model.sampled import CUDA, CUDA_ALLOCATED, HOST, RESIDENT, is_answered
 from taupy.model.step_times import per_step
 from taupy.network.operators import NOT_OPERATORS
 from taupy.network.phase_sums import NO_PHASE
@@ -252,7 +252,7 @@ def _answer(db: ProfileDB, trial: TrialRow, name: str, contents: Contents) -> li
         return _DRAWN[name](db, trial, contents)
     answer = module(name)
     views = _views(db, trial, answer.views, *answer.PAGES)
-    return [Part(views=[_names_first(view)]) for view in views]
+    return [Part(views=[names_first(view)]) for view in views]
 
 
 def _views(
@@ -291,7 +291,7 @@ def _line(name: str, series: Steps, values: Sequence[float], kind: Kind) -> Seri
     return Series(name, [point for point in points if math.isfinite(point[1])], kind, "step")
 
 
-def _names_first(view: View) -> View:
+def names_first(view: View) -> View:
     """The view for a page, which may be narrow: what identifies a row is its last column in text,
     where long names do no harm; here it comes first, and a thread that all rows share not at all.
     """
@@ -326,11 +326,29 @@ def _events(db: ProfileDB, trial: TrialRow, _: Contents) -> list[Part]:
     parts: list[Part] = []
     for view in _views(db, trial, events.views, *events.PAGES):
         named = [column.name for column in view.columns].index("event")
-        rows = [row for row in view.rows if not is_answered(str(row[named]))]
+        rows = [row for row in view.rows if not _is_told(str(row[named]))]
         if rows:
             title = view.title.replace("USER EVENTS Profile :", "USER EVENTS of ")
-            parts.append(Part(views=[_names_first(replace(view, title=title, rows=rows))]))
+            columns = [
+                replace(column, heading=_STATISTICS.get(column.name, column.heading))
+                for column in view.columns
+            ]
+            view = replace(view, title=title, columns=columns, rows=rows)
+            parts.append(Part(views=[names_first(view)]))
     return parts
+
+
+_STATISTICS: Mapping[str, str] = {
+    "samples": "Samples", "maximum": "Largest", "minimum": "Smallest", "mean": "Mean",
+    "stddev": "Std. dev.", "name": "Event",
+}  # fmt: skip
+"""What people call the columns that TAU has other words for."""
+
+
+def _is_told(event: str) -> bool:
+    """Whether another tab, or the head of the page, says what this event does."""
+    kind = event.partition(", GPU ")[0]
+    return is_answered(event) or kind in (RESIDENT, *HOST, *CUDA, "Thread CPU Time")
 
 
 def _ranks(db: ProfileDB, trial: TrialRow, contents: Contents) -> list[Part]:
@@ -348,7 +366,7 @@ def _gpus(db: ProfileDB, trial: TrialRow, _: Contents) -> list[Part]:
     views = _views(db, trial, kernels.views, *kernels.PAGES)
     if not views:
         return []
-    tables = [*_operators(db, trial), *(Part(views=[_names_first(view)]) for view in views)]
+    tables = [*_operators(db, trial), *(Part(views=[names_first(view)]) for view in views)]
     times = gpu_query.gpu_times(db, trial.id)
     if not times:
         return tables
@@ -369,7 +387,7 @@ def _operators(db: ProfileDB, trial: TrialRow) -> Iterator[Part]:
     for view in _views(db, trial, kernels.views, kernels.Options(by="operator")):
         names = [column.name for column in view.columns]
         if not {row[names.index("name")] for row in view.rows} <= {*NOT_OPERATORS}:
-            yield Part(views=[_names_first(view)])
+            yield Part(views=[names_first(view)])
 
 
 def _time_bar(name: str, time: GpuTime) -> Bar:
@@ -413,7 +431,7 @@ def _memory(db: ProfileDB, trial: TrialRow, _: Contents) -> list[Part]:
     for view in _views(db, trial, memory.views, memory.Options(series=True)):
         lines = _over_time(view)[:_MOST_LINES]
         parts.insert(0, Part("Resident memory over time (sampled)", series=lines))
-    views = [_names_first(replace(view, notes=())) for view in grown if view.rows]
+    views = [names_first(replace(view, notes=())) for view in grown if view.rows]
     return [*parts, Part("Where it grew (sampled)", views=views)]
 
 

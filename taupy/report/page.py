@@ -68,7 +68,7 @@ _PAGE = """{head}
     <p class="said" aria-live="polite"></p>
   </div>
   <p class="note" data-part="colors" hidden>Red: B takes longer. Blue: B takes less. Grey: no
-  change is known.</p>
+  change is known. A box is as wide as its time in A and in B together.</p>
   <p class="note">Width is time. Click, or Enter, zooms in; Escape zooms out; arrows walk. Boxes
   narrower than a pixel are left out.</p>
   <section data-part="hottest"></section>

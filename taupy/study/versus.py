@@ -16,9 +16,10 @@ from taupy.errors import MissingMetric, UsageError
 from taupy.model.progress import SILENT, Progress
 from taupy.model.rows import TimerRow
 from taupy.network.operators import NOT_OPERATORS
+from taupy.network.phase_sums import NO_PHASE
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.dimensions import ids_of
-from taupy.report.contents import Bar, Contents, Part, Section, add_trees
+from taupy.report.contents import Bar, Contents, Part, Section, add_trees, names_first
 from taupy.report.forest import VERDICTS, Aligned, Forest
 from taupy.study import conditions, gate, gate_view
 from taupy.study.conditions import Condition
@@ -159,11 +160,14 @@ def _by(compared: Compared, name: str, title: str, by: By) -> list[Section]:
         answers = comparison.answers(compared.db, compared.sides, ComparisonOptions(by=by))
     except (MissingMetric, UsageError):
         return []
+    names = {answer.keys[row.key].timer for answer in answers for row in answer.comparison.rows}
+    if by == "phase" and names <= {"import", "exit", NO_PHASE}:
+        return []  # no program's own
     return [Section(name, title, _parts(compared, answers))] if _several(answers) else []
 
 
 def _operators(compared: Compared) -> list[Section]:
-    """GPU work by operator, as bars of both sides, what B loses most by first."""
+    """GPU work by operator, as bars of both sides."""
     sections = _by(compared, "operators", "Operators", "operator")
     if not sections:
         return []
@@ -171,7 +175,7 @@ def _operators(compared: Compared) -> list[Section]:
     (answer,) = comparison.answers(compared.db, compared.sides, question)
     pairs = [pair for pair in _pairs(answer) if pair[0] not in NOT_OPERATORS]
     bars = _bars(pairs, _MOST_BARS, "gpu")
-    picture = Part("Operators by the time that B loses (bars: A, then B)", bars=bars)
+    picture = Part("Operators whose time changed most (bars: A, then B)", bars=bars)
     return [replace(sections[0], parts=[picture, *sections[0].parts])] if bars else sections
 
 
@@ -192,28 +196,29 @@ def _changes(compared: Compared) -> list[Part]:
 def _pairs(
     answer: ComparedTable, words: Mapping[Hashable, int] | None = None
 ) -> list[tuple[str, float, float]]:
-    """Names with the values of both sides; with verdicts, of those that changed."""
+    """Names with the values of both sides, 0 where one lacks it; with verdicts, only changes."""
     return [
-        (answer.keys[row.key].timer, first, second)
+        (answer.keys[row.key].timer, row.values[0] or 0.0, row.values[1] or 0.0)
         for row in answer.comparison.rows
-        if (first := row.values[0]) is not None
-        and (second := row.values[1]) is not None
-        and (words is None or words.get(answer.keys[row.key].identity) == VERDICTS["more"])
+        if words is None
+        or None in row.values[:2]
+        or words.get(answer.keys[row.key].identity) == VERDICTS["more"]
     ]
 
 
 def _bars(pairs: Sequence[tuple[str, float, float]], most: int, kind: str) -> list[Bar]:
-    """A pair of bars for each of those that differ most, what B loses most by first; none that
-    nobody would see beside the longest."""
+    """A pair of bars for each of those that differ most; none that nobody would see beside the
+    longest."""
     longest = max((max(pair[1:]) for pair in pairs), default=0)
     pairs = [pair for pair in pairs if max(pair[1:]) * _THINNEST >= longest]
-    largest = sorted(pairs, key=lambda pair: -abs(pair[2] - pair[1]))[:most]
     bars = []
-    for name, first, second in sorted(largest, key=lambda pair: pair[1] - pair[2]):
+    for name, first, second in sorted(pairs, key=lambda pair: -abs(pair[2] - pair[1]))[:most]:
         more = second - first
         sign = "-" if more < 0 else "+"
-        ratio = f", {second / first:.3g} times A" if first else ""
-        note = f"{sign}{duration(abs(more))}{ratio}"
+        ratio = (
+            f"{second / first:.3g} times A" if first and second else "only in A" if first else ""
+        )
+        note = f"{sign}{duration(abs(more))}, {ratio or 'only in B'}"
         bars.append(Bar(name, [(kind, "A", round(first))], note, is_named=False))
         bars.append(Bar("", [("more" if more > 0 else "less", "B", round(second))], is_named=False))
     return bars
@@ -225,7 +230,7 @@ def _several(answers: Sequence[ComparedTable]) -> bool:
 
 
 def _parts(compared: Compared, answers: Sequence[ComparedTable]) -> list[Part]:
-    return [Part(views=[view]) for view in compared.tables(answers)]
+    return [Part(views=[names_first(view)]) for view in compared.tables(answers)]
 
 
 def _facts(compared: Compared) -> list[Part]:

@@ -96,8 +96,9 @@ export class Flame {
   }
 
   described(node) {
-    const lines = [node.name, node.place, `${duration(node.time)}, ${share(node.time, this.root.time)}`];
-    if (node.own !== null) lines.push(`own: ${duration(node.own)}`);
+    const lines = [node.name, node.place];
+    if (!this.change) lines.push(`${duration(node.time)}, ${share(node.time, this.root.time)}`);
+    if (node.own !== null && !this.change) lines.push(`own: ${duration(node.own)}`);
     if (node.calls !== null) lines.push(`calls: ${count(node.calls)}`);
     if (this.change) lines.push(this.change.text(node));
     else if (node.key >= 0 && KINDS[node.color]) lines.push(KINDS[node.color]);
@@ -216,8 +217,8 @@ export class Flame {
   label(context, { ink, paper }, [node, x, wide, y]) {
     const room = wide - 10;
     if (this.row === TALL) { this.twoLines(context, { ink, paper }, [node, x, room, y]); return; }
-    const took = room > 190 ? `${duration(node.time)} · ${share(node.time, this.root.time)}`
-      : room > 110 ? share(node.time, this.root.time) : "";
+    const [whole, brief] = this.took(node);
+    const took = room > 190 ? whole : room > 110 ? brief : "";
     const beside = took ? context.measureText(took).width + 10 : 0;
     const name = fitting(context, node.name, room - beside);
     if (!name) return;
@@ -231,9 +232,19 @@ export class Flame {
     if (took) context.fillText(took, x + 5 + long + 8, y + HEIGHT / 2);
   }
 
+  /** A box's time in words, long and short: with its share, or, of a comparison, both times and the difference. */
+  took(node) {
+    if (!this.change) {
+      const part = share(node.time, this.root.time);
+      return [`${duration(node.time)} · ${part}`, part];
+    }
+    const [before, after] = this.change.times(node);
+    const more = `${after > before ? "+" : ""}${duration(after - before)}`;
+    return [`${duration(before)} → ${duration(after)}`, more];
+  }
+
   twoLines(context, { ink, paper }, [node, x, room, y]) {
-    const time = duration(node.time), part = share(node.time, this.root.time);
-    const took = [`${time} · ${part}`, part, ""].find((words) => context.measureText(words).width <= room);
+    const took = [...this.took(node), ""].find((words) => context.measureText(words).width <= room);
     const lines = [fitting(context, node.name, room), took].filter(Boolean);
     lines.forEach((words, at) => {
       const middle = y + this.row / 2 + 15 * (at - (lines.length - 1) / 2);

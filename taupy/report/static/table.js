@@ -1,8 +1,9 @@
 // Tables that can be sorted and filtered.
-import { count, shown } from "./numbers.js";
+import { count, percent, shown } from "./numbers.js";
 import { plain, quiet } from "./words.js";
 
 const MOST_ROWS = 200; // more are shown on request
+const COUNTS = new Set(["int", "any", "float", "tau_count"]);
 const MOST_BARS = 3; // columns
 const MORE_ROWS = 1000; // at a time: a browser takes minutes for the layout of tens of thousands
 
@@ -41,6 +42,14 @@ export function filled(data) {
     columns: kept.map((at) => data.columns[at]),
     rows: data.rows.map((row) => kept.map((at) => row[at])),
   };
+}
+
+/** A cell in the words of people: whole numbers with separators, no exponents, no small share as 0. */
+export function cell(value, { kind, right }) {
+  if (kind === "percent" && value > 0 && percent(value) === "0.0") return "<0.1";
+  const isLarge = right && COUNTS.has(kind) && typeof value === "number" && Math.abs(value) >= 1000;
+  if (isLarge && (kind === "tau_count" || Number.isInteger(value))) return count(Math.round(value));
+  return plain(shown(value, kind));
 }
 
 export class SortedTable {
@@ -128,35 +137,34 @@ export class SortedTable {
     this.table.querySelectorAll("th button")[at].focus(); // the previous button was replaced
   }
 
-  /** Whether a column has bars: the first times, which say what there is to gain. */
-  barred(column, at) {
-    const isTime = (each) => each.kind === "time_ns" && !/error|per |^(after|from)\b/i.test(each.heading);
-    return isTime(column) && this.data.columns.slice(0, at).filter(isTime).length < MOST_BARS;
+  /** The columns with bars: the first times, which say what there is to gain; no differences. */
+  get barred() {
+    const isTime = ({ kind, heading }, at) => kind === "time_ns" && !/error|per |^(after|from)\b/i.test(heading)
+      && this.data.rows.every((row) => row[at] === null || row[at] >= 0);
+    this.times ??= new Set(this.data.columns.map((_, at) => at).filter((at) => isTime(this.data.columns[at], at)).slice(0, MOST_BARS));
+    return this.times;
   }
 
-  /** The largest time of a column. */
-  largest(at) {
-    this.most_of ??= new Map();
-    if (!this.most_of.has(at)) {
-      this.most_of.set(at, this.data.rows.reduce((most, row) => Math.max(most, row[at] ?? 0), 0));
-    }
-    return this.most_of.get(at);
+  /** The largest time with a bar: those of a row are as long as they compare. */
+  get largest() {
+    this.most_of ??= this.data.rows.reduce((most, row) => Math.max(most, ...[...this.barred].map((at) => row[at] ?? 0)), 0) || 1;
+    return this.most_of;
   }
 
   row(values) {
     const row = element("tr");
     this.data.columns.forEach((column, at) => {
-      const cell = element("td", plain(shown(values[at], column.kind)));
-      if (column.right) cell.className = "right";
-      if (this.barred(column, at) && values[at] !== null) {
-        cell.style.setProperty("--share", `${100 * Math.max(0, values[at]) / (this.largest(at) || 1)}%`);
-        cell.classList.add("bar");
+      const made = element("td", cell(values[at], column));
+      if (column.right) made.className = "right";
+      if (this.barred.has(at) && values[at] !== null) {
+        made.style.setProperty("--share", `${(100 * values[at]) / this.largest}%`);
+        made.classList.add("bar");
       }
       if (column.kind === "percent" && values[at] !== null) {
-        cell.style.setProperty("--share", `${Math.min(100, Math.max(0, values[at]))}%`);
-        cell.classList.add("bar");
+        made.style.setProperty("--share", `${Math.min(100, Math.max(0, values[at]))}%`);
+        made.classList.add("bar");
       }
-      row.append(cell);
+      row.append(made);
     });
     return row;
   }

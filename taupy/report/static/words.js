@@ -11,6 +11,8 @@ const ABBREVIATIONS = /\b(gpu|cpu|cuda|nccl|mpi)(s?)\b/g;
 export function plain(text) {
   return text
     .replaceAll(".taupy application", "whole program")
+    .replace("(no phase)", "outside of phases")
+    .replace(/^0\.0\.0 MainThread$/, "main thread")
     .replace(PLACE, (_, file, line) => ` (${file}${line ? `:${line}` : ""})`)
     .replace(ALONE, "$1:$2")
     .replace(/\.?<locals>/g, "")

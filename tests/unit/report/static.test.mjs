@@ -15,7 +15,7 @@ import { outline, scales } from "../../../taupy/report/static/roofline.js";
 import { count } from "../../../taupy/report/static/numbers.js";
 import { besideSteps } from "../../../taupy/report/static/overview.js";
 import { fitting } from "../../../taupy/report/static/tip.js";
-import { arranged } from "../../../taupy/report/static/table.js";
+import { arranged, cell, SortedTable } from "../../../taupy/report/static/table.js";
 
 // main 100 (own 10) -> f 60 (own 20) -> g 40; main -> g 30; another thread: f 5
 const ROWS = [
@@ -312,4 +312,22 @@ test("a lane of steps and one of memory tell what there was at a moment", () => 
   const memory = memoryLane({ points: [[5, 1024], [50, 2048]] });
   assert.equal(memory.described(2), null);
   assert.deepEqual(memory.described(20), ["resident memory", "1.0 KiB, 5 ns after the start"]);
+});
+
+test("a cell has separators and no exponents, and no small share is nothing", () => {
+  assert.equal(cell(7025837, { kind: "int", right: true }), "7,025,837");
+  assert.equal(cell(-1234, { kind: "any", right: true }), "-1,234");
+  assert.equal(cell(2026, { kind: "int", right: false }), "2026"); // a name of digits
+  assert.equal(cell(416812.4, { kind: "tau_count", right: true }), "416,812");
+  assert.equal(cell(0.6667, { kind: "tau_count", right: true }), "0.6667");
+  assert.equal(cell(0.04, { kind: "percent", right: true }), "<0.1");
+  assert.equal(cell(0, { kind: "percent", right: true }), "0.0");
+  assert.equal(cell(null, { kind: "int", right: true }), "");
+});
+
+test("bars of a row are as long as they compare, and differences have none", () => {
+  const columns = ["Name", "A", "B", "B - A"].map((heading, at) => ({ heading, kind: at ? "time_ns" : "text", right: at > 0 }));
+  const table = new SortedTable({ columns, rows: [["f", 30, 10, -20], ["g", 5, 40, 35]], notes: [] });
+  assert.deepEqual([...table.barred], [1, 2]);
+  assert.equal(table.largest, 40);
 });

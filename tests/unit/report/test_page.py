@@ -296,6 +296,8 @@ def test_lines_of_memory_reach_from_the_first_look_to_the_last():
 
 def test_user_events_that_other_tabs_say_more_of_are_not_listed(tmp_path):
     names = ["Seen Sleeping", "Time per Call from 8", "Suspended in Line 3", "Batch loss"]
+    names += ["Resident Memory", "Resident Memory Growth", "Thread CPU Time"]
+    names.append("PyTorch CUDA Memory Peak, GPU 0")
     noted = [event(name, [1.0, 2.0], "ns") for name in names]
     with ProfileDB.open(tmp_path / "taupy.db", create=True) as db:
         main = call(Timer("main", "a.py", 1), 1, 10)
@@ -304,3 +306,6 @@ def test_user_events_that_other_tabs_say_more_of_are_not_listed(tmp_path):
     (view,) = next(section for section in sections if section.name == "events").parts[0].views
     assert view.title == "USER EVENTS of NODE 0, CONTEXT 0, THREAD 0"
     assert [row[0] for row in view.rows] == ["Batch loss (ns)"]
+    assert (
+        "".join(column.heading for column in view.columns if column.name == "maximum") == "Largest"
+    )

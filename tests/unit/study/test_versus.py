@@ -76,6 +76,23 @@ def test_the_overview_draws_what_changed(tmp_path, runs):
     assert len(part.bars) == 2  # `g` and others take the same
 
 
+def test_a_routine_of_one_side_is_a_change(tmp_path):
+    """The largest change of a mended program is often that a routine is gone."""
+    g = call(routine("g", 6), 1, 1_000_000)
+    gone = call(routine("gone", 3), 9, 3_000_000)
+    with ProfileDB.open(tmp_path / "a.db", create=True) as db:
+        for number, callees in enumerate(([g, gone], [g])):
+            add_profile(
+                db, profile_of(host(call(routine("main", 1), 1, 50_000, callees)), number=number)
+            )
+        contents, _ = versus.of_sides(db, "1", "2")
+    (part,) = [part for part in contents.sections[0].parts if part.bars]
+    assert [bar.note for bar in part.bars] == ["-3.00 ms, only in A", ""]
+    assert part.bars[0].name.startswith("gone [")
+    (routines,) = (section for section in contents.sections if section.name == "routines")
+    assert routines.parts[0].views[0].columns[0].name == "name"
+
+
 def test_with_too_few_runs_nothing_is_judged(tmp_path):
     contents, _ = contents_of(tmp_path / "a.db", 1)
     assert not contents.forest.judged
