@@ -17,6 +17,8 @@ from taupy.model.rows import TimerRow
 from taupy.pattern import pattern
 
 _CELL = "<ipython-input"
+_PICKLED = "<dynamic-code>"
+"""cloudpickle's name for the file of functions of `__main__`, which joblib, Dask and Ray send."""
 _GENERATED = pattern(r"(^|/)(torchinductor_[^/]*|ipykernel_launcher\.py)(/|$)")
 _GENERATED_HINTS = ("torchinductor_", "ipykernel_launcher.py")
 _METHOD = pattern(r"__\w+__")
@@ -65,7 +67,7 @@ def is_own(path: str | None, extent: Extent, timer: TimerRow | None = None) -> b
     if path.startswith("<"):
         if timer is not None and generated_for(timer) is not None:
             return False
-        return path.startswith(_CELL) or (path in extent.files and not is_library(path))
+        return path.startswith((_CELL, _PICKLED)) or (path in extent.files and not is_library(path))
     if not is_library(path, "" if timer is None else timer.groups):
         is_shortened = path[:1] != "/" and (
             path.removesuffix(".py") in _SINGLE or bool(_SHORTENED.match(path))

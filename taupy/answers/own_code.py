@@ -303,16 +303,21 @@ def by_kind(place: Place, waiting: Place | None = None) -> dict[Kind, float]:
     for callee in place.callees:
         kind = kind_of(callee.timer)
         kinds[kind] = kinds.get(kind, 0.0) + callee.ns
-    slept = 0.0
-    for kind in sorted(kinds, key=lambda kind: -kinds[kind]):
-        part = min(kinds[kind], place.asleep_ns - slept)
-        kinds[kind] -= part
-        slept += part
-    if slept:
-        kinds["wait"] = kinds.get("wait", 0.0) + slept
+    waits(kinds, place.asleep_ns)
     if waiting is not None:
         kinds["wait"] = kinds.get("wait", 0.0) + waiting.ns
     return kinds
+
+
+def waits(kinds: dict[Kind, float], ns: float) -> None:
+    """Count so much of other kinds as waiting: of the one with the most time, then of the next, as
+    what tells of it does not tell in which it was."""
+    for kind in sorted(kinds.keys() - {"wait"}, key=lambda kind: -kinds[kind]):
+        part = min(kinds[kind], ns)
+        if part > 0:
+            kinds[kind] -= part
+            kinds["wait"] = kinds.get("wait", 0.0) + part
+            ns -= part
 
 
 def _callees(parts: Sequence[Part], waiting: Sequence[Part]) -> list[Callee]:

@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from itertools import chain
 
 from taupy.analysis import places
-from taupy.analysis.places import Seen, Tree
-from taupy.answers.own_code import kinds, words
+from taupy.analysis.places import Place, Seen, Tree
+from taupy.answers.own_code import KINDS, kinds, waits, words
 from taupy.answers.places import GroupPlaces
 from taupy.dataclass import NamedTuple
 from taupy.model.job import rank_of
@@ -92,6 +92,7 @@ def lanes(
     paths: Mapping[str, str | None],
     of_ranks: View | None,
     seen: Seen | None = None,
+    cpu_ns: Mapping[ThreadRow, float] | None = None,
     *,
     with_c: bool,
 ) -> list[Lanes]:
@@ -103,6 +104,7 @@ def lanes(
         paths: a timer's full name -> its source file as the interpreter knew it.
         of_ranks: what `taupy ranks` shows of the job; None for no job of several ranks.
         seen: what samples say of rows of the tree; without them, sleep is not told from work.
+        cpu_ns: the CPU time of threads: what is beyond it waits, for a processor too.
         with_c: whether C functions were recorded. Otherwise they are in the program's own time.
     """
     groups = groups_of(tree.threads, facts)
@@ -119,17 +121,17 @@ def lanes(
         thread, group = tree.threads[at], groups[at]
         shown: Group = "other ranks" if group == MAIN and is_job else group
         mine = of_thread.get(names[at], [])
-        if (
-            group == MAIN
-            and sum(place.share for place in mine if place.kind == "waiting") >= _MOSTLY
-        ):
+        if group == MAIN and _waits_mostly(mine, (cpu_ns or {}).get(thread)):
             of_interest.add("worker processes")
         if shown not in bars_of or not mine:
             continue
         if any(place.kind == "own" for place in mine):
             of_interest.add(group)
         of_kinds = kinds([GroupPlaces(MAIN, 1, mine, tally.packages(names[at]))])
-        bands = [Band(kind, names_of[kind], ns) for kind, ns in of_kinds.items()]
+        if (on_cpu := (cpu_ns or {}).get(thread)) is not None:
+            worked = sum(ns for kind, ns in of_kinds.items() if kind != "wait")
+            waits(of_kinds, worked - on_cpu)
+        bands = [Band(kind, names_of[kind], of_kinds[kind]) for kind in KINDS if of_kinds.get(kind)]
         bars_of[shown].append(Lane(_name(thread, shown, facts), bands, thread))
     ranks = _ranks(of_ranks)
     if ranks and "other ranks" in of_interest:
@@ -139,6 +141,13 @@ def lanes(
         for group, title in _TITLES.items()
         if bars_of[group] and group in of_interest
     ]
+
+
+def _waits_mostly(mine: Sequence[Place], cpu_ns: float | None) -> bool:
+    """Whether what is known to wait, or has no processor, is most of a thread's time."""
+    whole = sum(place.ns for place in mine)
+    known = sum(place.ns for place in mine if place.kind == "waiting")
+    return max(known, 0.0 if cpu_ns is None else whole - cpu_ns) >= _MOSTLY * whole
 
 
 def _name(thread: ThreadRow, group: Group, facts: Mapping[int, Mapping[str, str]]) -> str:

@@ -14,6 +14,7 @@ _TIMERS = {
     TimerRow("h [{app.py}{9}]", "h", "app.py", 9, "LIBRARY|PYTHON"): "/home/u/app.py",
     TimerRow("<module> [{<string>}{1}]", "<module>", "<string>", 1, "PYTHON"): "<string>",
     TimerRow("__init__ [{<string>}{2}]", "__init__", "<string>", 2, "PYTHON"): "<string>",
+    TimerRow("work [{<dynamic-code>}{1}]", "work", "<dynamic-code>", 1, "PYTHON"): "<dynamic-code>",
     TimerRow("run [{tool/cli.py}{3}]", "run", "tool/cli.py", 3, "PYTHON"): f"{_PACKAGE}/cli.py",
     TimerRow("len", "len", None, None, "C"): None,
 }
@@ -32,6 +33,12 @@ def test_many_routines_are_the_programs_own_as_each_alone():
     assert own_ones(
         [TimerRow(ROOT_TIMER, ROOT_TIMER, None, None, "TAUPY")], ["a.py"], Extent()
     ) == [False]
+
+
+def test_functions_that_cloudpickle_sends_are_the_programs():
+    """Those of `__main__` in workers of joblib, Dask and Ray."""
+    timer = TimerRow("work [{<dynamic-code>}{1}]", "work", "<dynamic-code>", 1, "PYTHON")
+    assert is_own("<dynamic-code>", Extent(), timer)
 
 
 def test_routines_of_a_file_are_looked_at_once(monkeypatch):

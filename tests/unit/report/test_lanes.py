@@ -39,3 +39,17 @@ def test_a_thread_that_samples_saw_asleep_waits():
         [("own", "your code", 1e8), ("wait", "waiting (sampled)", 9e8)],
         [("own", "your code", 1e9)],
     ]
+
+
+def test_a_thread_waits_for_as_long_as_it_has_no_processor():
+    """CPU time is exact: a thread that looks missed cannot have worked for longer."""
+    sleep = TimerRow("serve [{a.py} {3}]", "serve", "a.py", 3, "PYTHON")
+    threads = [ThreadRow(0, 0, number, "host", f"w{number}") for number in range(3)]
+    tree = Tree(threads, [0, 1, 2], [sleep], [0] * 3, [-1] * 3, [1] * 3, [10**9] * 3)
+    cpu_ns = {threads[1]: 4e7, threads[2]: 1.01e9}
+    paths = {sleep.timer: "/home/a.py"}
+    (of,) = lanes(tree, {}, paths, None, cpu_ns=cpu_ns, with_c=False)
+    assert [[(band.kind, band.ns) for band in lane.bands] for lane in of.lanes] == [
+        [("own", 4e7), ("wait", 9.6e8)],
+        [("own", 1e9)],
+    ]
