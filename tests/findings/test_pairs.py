@@ -20,10 +20,12 @@ from tests.findings import (
     test_series,
 )
 from tests.findings.cases import (
+    BUSY,
     BY_OTHERS,
     HISTORY,
     INDEPENDENT,
     LOOK_ALIKES,
+    PICKLED,
     PROGRAMS,
     TRAININGS,
     WITHOUT_ADVICE,
@@ -335,4 +337,30 @@ def work():
 threads = [threading.Thread(target=work) for _ in range(4)]
 for thread in threads: thread.start()
 for thread in threads: thread.join()
+"""
+
+
+@pytest.mark.slow
+def test_a_thread_of_a_pool_that_pickles_what_the_program_yields_is_no_second_finding(tmp_path):
+    """Its generator runs there for a moment: the cause is what is sent with each job."""
+    kinds = [finding.kind for finding in findings_of(tmp_path, YIELDED)]
+    assert kinds[:1] == [PICKLED]
+    assert BUSY not in kinds
+
+
+YIELDED = """\
+from multiprocessing import get_context
+class Desk:
+    def __init__(self):
+        self.places = {f"{n:06}": (n % 8, n / 7, str(n % 3)) for n in range(40_000)}
+    def quote(self, batch):
+        return [len(self.places) * n for n in batch]
+    def run(self):
+        with get_context("fork").Pool(2) as pool:
+            yield from pool.imap(self.quote, batches(24))
+def batches(count):
+    for n in range(count):
+        yield list(range(n, n + 2))
+if __name__ == "__main__":
+    print(sum(map(sum, Desk().run())))
 """

@@ -8,7 +8,7 @@ import math
 from collections.abc import Iterable, Iterator
 
 from taupy.analysis.findings import source, waiting
-from taupy.analysis.findings.calls import largest_part, place
+from taupy.analysis.findings.calls import LEAST_NAMED, largest_part, place
 from taupy.analysis.findings.hot_lines import hottest
 from taupy.analysis.findings.trial import HOST, Trial
 from taupy.analysis.findings.waiting import Life
@@ -107,8 +107,8 @@ def _taking(trial: Trial, lives: list[Life]) -> Iterator[Finding]:
         return  # others do the same work: the rule `imbalance` judges how it was divided
     timer = trial.caller(calls.largest(taken.rows))
     makes = _own(trial, maker)
-    if not makes:
-        return  # a helper of a library, such as one that pickles jobs
+    if not _is_of_program(makes, maker):
+        return
     most, ns = makes[0]
     clause = largest_part(place(most), ns, maker.whole_ns)
     yield Finding(
@@ -130,6 +130,12 @@ def _own(trial: Trial, life: Life) -> list[tuple[TimerRow, float]]:
     """The program's routines on a thread, each with its time."""
     calls = trial.calls
     return trial.own_below(row for row in calls.roots if calls.thread[row] == life.thread)
+
+
+def _is_of_program(makes: list[tuple[TimerRow, float]], life: Life) -> bool:
+    """Whether a thread does the program's work: a library's own, such as the one that pickles jobs,
+    calls the program's generator for a moment at most."""
+    return bool(makes) and sum(ns for _, ns in makes) >= LEAST_NAMED * life.working_ns
 
 
 def _interpreter(trial: Trial, lives: list[Life]) -> Iterator[Finding]:

@@ -7,6 +7,7 @@ import pytest
 from taupy.analysis.findings import event_loop, one_busy
 from taupy.analysis.findings.calls import Sum
 from taupy.analysis.findings.hot_lines import Hot, bound
+from taupy.analysis.findings.waiting import Life
 from taupy.analysis.line_times import LineRow
 from taupy.model.profile import LineTime
 from taupy.model.rows import ThreadRow, TimerRow
@@ -112,3 +113,17 @@ def test_the_slow_part_under_a_lock_is_a_line_that_works_while_it_is_held():
     assert one_busy._slow_part(trial, put) == ", mostly at line 7"
     trial.lines = lines((5, "lock", 900), (8, "cpu", 300), (7, "cpu", 5))  # too few looks
     assert one_busy._slow_part(trial, put) == ""
+
+
+@pytest.mark.parametrize(
+    ("makes", "is_of_program"),
+    [
+        ([("produce", 900)], True),
+        ([("shipments", 54), ("batched", 2)], False),
+        ([], False),
+    ],
+    ids=["producer", "pool that pickles what a generator yields", "pool"],
+)
+def test_a_thread_does_the_programs_work_if_that_is_more_than_a_moment(makes, is_of_program):
+    made = [(timer(name), ns) for name, ns in makes]
+    assert one_busy._is_of_program(made, Life(MAIN, 1000, 1000, 500)) is is_of_program
