@@ -28,7 +28,7 @@
 #define QUICK_NS 5000000ll
 #define SLOW_NS 20000000ll
 #define QUICKLY_NS 2000000000ll
-#define SHARE 143 /* looks take at most one in so many parts of the time */
+#define SHARE 167 /* looks take at most one in so many parts of the time */
 #define CREDIT_NS 60000000ll
 #define PAUSE_AT_MOST_NS 1000000000ll
 #define FIND_NS 100000000ll

@@ -25,7 +25,7 @@ FIRST_NS = 150_000_000
 """A process is not looked at before it has run for so long."""
 _QUICK_NS, _SLOW_NS = 5_000_000, 20_000_000
 _QUICKLY_NS = 2_000_000_000
-_SHARE = 143  # a look takes at most one in so many parts of the time: 0.7 %
+_SHARE = 167  # looks take at most one in so many parts of the time: 0.6 %
 _CREDIT_NS = 60_000_000  # for the first two seconds
 _PAUSE_AT_MOST_NS = 1_000_000_000
 _THREADS_A_TICK = 8

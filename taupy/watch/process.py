@@ -33,7 +33,6 @@ SHARE = 150  # the watch works for at most one in this many parts of its time
 CREDIT_NS = 60_000_000  # CPU time that may be spent at first; starting takes half of it
 CREDIT_AT_MOST_NS = 500_000_000  # the most CPU time that can be saved up
 PAUSE_AT_MOST_NS = 20_000_000_000  # without a limit, the cost of naps could extend a pause forever
-_WAKE_NS = 40_000  # of CPU time: waking up for a look at lines
 _WAITS = 75  # the exit code of a storer that found the database locked (`commands/storer.py`)
 _PAUSES_S = (1, 2, 4, 8, 15, 30, *(60,) * 60)  # between its tries
 _PART_SUFFIXES = (".part", ".pypart")
@@ -104,6 +103,7 @@ class Watch:
         self.round_ns = INTERVAL_NS
         self.chance = posix.getpid()
         self.urgent_ns = 0  # CPU time of urgent work in the pause between two rounds
+        self.rested_ns = 0  # CPU time when nothing but waiting for looks at lines began
         posix.pwrite(self.file, self.beat.packed(), 0)
 
     def run(self) -> None:
@@ -259,6 +259,7 @@ class Watch:
         self.chance = (self.chance * 1103515245 + 12345) % (1 << 31)
         self.round_ns = INTERVAL_NS - self.chance * _JITTER_NS // (1 << 31)
         is_running = self.root in self.measured
+        self.rested_ns = time.thread_time_ns()
         while (left := began + self.pause_ns() - time.monotonic_ns()) > 0:
             if not self.measured or (is_running and self.root not in self.measured):
                 break  # it is time to store
@@ -278,13 +279,13 @@ class Watch:
         return max(0, min(left, due - time.monotonic_ns())) if due else left
 
     def look_at_lines(self) -> None:
-        """Look, if it is time for that. The looks have a budget of their own."""
+        """Look, if it is time for that. The looks have a budget of their own, for waking up, too."""
         if self.lines.due_ns and time.monotonic_ns() >= self.lines.due_ns:
-            before = time.thread_time_ns()
             self.lines.look()
-            spent = time.thread_time_ns() - before + _WAKE_NS
-            self.lines.spent(spent)
-            self.cpu_ns += spent
+            now = time.thread_time_ns()
+            self.lines.spent(now - self.rested_ns)
+            self.cpu_ns += now - self.rested_ns
+            self.rested_ns = now
 
     def nap(self, began: int) -> None:
         """Sleep for a part of a long pause; then do urgent work, in at most half of the CPU time
@@ -305,7 +306,8 @@ class Watch:
         posix.pwrite(self.file, self.beat.packed(), 0)
         if self.urgent_ns * 2 * SHARE < now - began:
             self.account(hurried=True)
-        self.urgent_ns += time.thread_time_ns() - before
+        self.rested_ns = time.thread_time_ns()
+        self.urgent_ns += self.rested_ns - before
 
     def pause_ns(self) -> int:
         """The length of this round, given the CPU time that it has taken."""
@@ -325,6 +327,7 @@ class Watch:
             watched.seen_ns = self.looked_ns if pidfd in self.unpolled else alive_ns or now
             self.note(watched, now)
             posix.close(pidfd)
+            self.rested_ns = time.thread_time_ns()
 
     def take_others(self) -> None:
         """Note the ends of processes that are not measured."""
