@@ -44,6 +44,7 @@ from taupy.profiledb.trial_facts import metadata_values
 from taupy.profiledb.values import values
 
 _OF_A_STEP = 10
+_VALIDATION = "(validation)"
 _COLUMNS = (
     *TIMES,
     *layer_facts.COLUMNS,
@@ -178,6 +179,14 @@ def _view(
     ]
     where = [Column(name, "int", audience="machines") for name in names]
     notes = layer_facts.notes([*layers.described.values()])
+    inside = (
+        layers.value(label, "inclusive", layers.validation) for label in filter(is_of_layers, order)
+    )
+    if _VALIDATION in order and any(inside):
+        notes = [
+            *notes,
+            f"row {_VALIDATION}: outside of layers; what it takes in them is in its column",
+        ]
     view = View(f"LAYERS OF {title}", (*where, *columns, named), cells, notes)
     if options.by != "phase":
         return view

@@ -51,9 +51,7 @@ _MOST_LAWS = 2
 _NUMBERS_WIDTH = 44
 """Columns of a tree to the left of the names."""
 
-_ANSWERED = (
-    "user events without those of looks, times per call, arguments and suspensions: taupy events"
-)
+_ANSWERED = "`taupy events` also lists the user events that other commands make their answers of"
 
 _SEVERAL = 3
 """Threads of one kind from which on people see their sums."""

@@ -78,7 +78,7 @@ def _row(place: Place, largest: float) -> Iterator[str]:
     yield f"<td style='{_RIGHT}'>{html(screen.percent(place.share))}</td>"
     yield f"<td style='{_LEFT};width:{_BAR_PIXELS}px'>"
     yield f"<span style='{_BAR};width:{wide}px'></span></td>"
-    yield f"<td style='{_LEFT}'>{html(screen.named(place))}</td>"
+    yield f"<td style='{_LEFT}'>{html(screen.routine_of(place))}</td>"
     yield f"<td style='{_LEFT}'>{html(screen.line_of(place))}</td>"
     yield f"<td style='{_LEFT}'><code>{html(text)}</code>"
     yield "<br>" if text and about else ""

@@ -241,7 +241,7 @@ def _place(place: Place, kind: Kind, ns: float, share: float) -> dict[str, Any]:
     return {
         "kind": kind,
         "name": KINDS[kind],
-        "routine": visible(screen.named(place)),
+        "routine": visible(screen.routine_of(place)),
         "at": visible(screen.line_of(place)),
         "file": visible((place.timer and place.timer.file) or ""),
         "line": places.line(place),

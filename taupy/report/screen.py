@@ -686,8 +686,8 @@ def _name(timer: TimerRow) -> str:
     return places.short(timer)
 
 
-def named(place: Place) -> str:
-    """What stands beside a place's time: the routine that it is the time of, and its calls."""
+def routine_of(place: Place) -> str:
+    """The routine that a place's time is of, and its calls."""
     name, calls = _beside(place)
     return f"{name} {calls}".rstrip()
 

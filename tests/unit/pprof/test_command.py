@@ -207,8 +207,7 @@ def test_events_that_answers_are_made_of_are_listed_by_taupy_events_only(stored,
     assert [name for name in (*answered, *own) if f"{name} (ns)" in whole] == [*answered, *own]
     assert [name for name in (*answered, *own) if f"{name} (ns)" in flat] == own
     assert all(name in pprof("--json") for name in (*answered, *own))
-    note = "user events without those of looks, times per call, arguments and suspensions: "
-    note += "taupy events"
+    note = "`taupy events` also lists the user events that other commands make their answers of"
     assert [line for line in flat.splitlines() if "taupy events" in line] == [f"note: {note}"]
 
 
