@@ -73,8 +73,8 @@ class Masking:
         the number of lines that have any."""
         if self._is_clean(text):
             return text, 0
-        if all(line.strip() == "pass" or self._is_clean(line) for line in text.split("\n")):
-            return text, 0  # most programs have this statement
+        if all(self._is_clean(_without_pass(line)) for line in text.split("\n")):
+            return text, 0
         from taupy.model.secret_words import Rules, hidden
         from taupy.model.source_statements import pieces, replaced
 
@@ -137,6 +137,12 @@ class Masking:
 
 
 UNMASKED = Masking("", keeps=True)
+
+
+def _without_pass(line: str) -> str:
+    """A line of a program without the statement `pass`, which most programs have."""
+    line = line.strip()
+    return "" if line == "pass" else line.removesuffix(": pass")
 
 
 def _begins_word(text: str, start: str) -> bool:

@@ -21,40 +21,41 @@ from taupy.model.secret_names import (
     words_of,
 )
 from taupy.model.token_forms import FORMS, FORMS_WITHIN
+from taupy.pattern import pattern
 
-_ASSIGNED = re.compile(r"([-+~/]*[A-Za-z_][\w.@/\[\]'\"-]*)=(.+)", re.DOTALL)
-_SETTINGS = re.compile(r",[A-Za-z_][\w.]*=")
-_COLON = re.compile(r"(/?[A-Za-z_][\w.-]*:\s*)(\S+)")
-_OPTION = re.compile(r"--?[A-Za-z][\w.-]*")
-_LIKE_AN_OPTION = re.compile(r"--.*|-[A-Za-z]?(?:[A-Za-z-]*|\d{0,4}|=.*)", re.DOTALL)
-_WORD = re.compile(
+_ASSIGNED = pattern(r"([-+~/]*[A-Za-z_][\w.@/\[\]'\"-]*)=(.+)", re.DOTALL)
+_SETTINGS = pattern(r",[A-Za-z_][\w.]*=")
+_COLON = pattern(r"(/?[A-Za-z_][\w.-]*:\s*)(\S+)")
+_OPTION = pattern(r"--?[A-Za-z][\w.-]*")
+_LIKE_AN_OPTION = pattern(r"--.*|-[A-Za-z]?(?:[A-Za-z-]*|\d{0,4}|=.*)", re.DOTALL)
+_WORD = pattern(
     r"""(?:[^\s"';|&()<>]++|"(?:[^"\\]|\\.){0,2999}+"|'[^']{0,2999}+')++|["']""", re.DOTALL
 )
-_QUOTED = re.compile(r"""([^"']*?=)?(["'])(.*)\2""", re.DOTALL)
-_IN_URL = re.compile(
+_QUOTED = pattern(r"""([^"']*?=)?(["'])(.*)\2""", re.DOTALL)
+_IN_URL = pattern(
     r"(?<=://)([^\s/:'\"]*):(?!\d{1,5}[/?#])((?:(?!://)[^\s'\"])+)@(?!(?:sha\d+):)(?=[\w.\[$-])"
 )
-_TOKEN_IN_URL = re.compile(r"(?<=://)(?=[^\s/@:]*\d)([\w-]{20,})(?=:?@)")
-_BEFORE_HOST = re.compile(
+_TOKEN_IN_URL = pattern(r"(?<=://)(?=[^\s/@:]*\d)([\w-]{20,})(?=:?@)")
+_BEFORE_HOST = pattern(
     r"(?<![\w/:.])(?!mailto:)([A-Za-z][\w.-]*):([^\s/@:]+)@(?!sha\d|(?:fp|bf|u?int|float)\d)(?=[\w.-]+)"
 )
-_ORACLE = re.compile(r"(?<=jdbc:oracle:thin:)([^\s/@]+)/([^\s@]+)@")
-_PAIR = re.compile(
+_ORACLE = pattern(r"(?<=jdbc:oracle:thin:)([^\s/@]+)/([^\s@]+)@")
+_PAIR = pattern(
     r"""((?:^|(?<=[?&;,#\s"'{(\[]))\+{0,2}[A-Za-z_][\w.-]*=)("[^"]+"|'[^']+'|[^\s&#;,'"]+)"""
 )
-_CONNECTION = re.compile(r"""((?:^|(?<=[;?]))\s*[A-Za-z][\w .]*=)(\{[^}]*\}|"[^"]*"|[^;]*)""")
-_OF_CONNECTION = re.compile(
+_CONNECTION = pattern(r"""((?:^|(?<=[;?]))\s*[A-Za-z][\w .]*=)(\{[^}]*\}|"[^"]*"|[^;]*)""")
+_OF_CONNECTION = pattern(
     r"(?:^|[;?:])\s*(?:server|data source|host|driver|dsn|database|initial catalog|provider|"
     r"endpoint|accountname|hostname|uid|user id|user|addr|address)\s*=",
     re.IGNORECASE,
 )
-_IN_JSON = re.compile(
+_IN_JSON = pattern(
     r"""(\\?["'])([A-Za-z_][\w.-]*)(\\?["']\s*:\s*)(\\?["'])((?:(?!\4).)+)(\4)""", re.DOTALL
 )
-_JSON_NUMBER = re.compile(r"""(["'])([A-Za-z_][\w.-]*)(["']\s*:\s*)(\d[\d.]*)(?=\s*[,}])""")
-_JSON_LIST = re.compile(r"""(["'])([A-Za-z_][\w.-]*)(["']\s*:\s*\[)([^\[\]{}]*)(?=\])""")
-_IN_LIST = re.compile(r"""(["'])((?:(?!\1).)+)\1""")
-_IN_YAML = re.compile(
+_JSON_NUMBER = pattern(r"""(["'])([A-Za-z_][\w.-]*)(["']\s*:\s*)(\d[\d.]*)(?=\s*[,}])""")
+_JSON_LIST = pattern(r"""(["'])([A-Za-z_][\w.-]*)(["']\s*:\s*\[)([^\[\]{}]*)(?=\])""")
+_IN_LIST = pattern(r"""(["'])((?:(?!\1).)+)\1""")
+_IN_YAML = pattern(
     r"""((?<!\$)[{,]\s*)([A-Za-z_][\w.-]*)(:\s*["']?)([^\s,{}"']+)(?=["']?\s*[,}])"""
 )
 _NAME = r"(?P<name>[A-Za-z_][\w.]*)"
@@ -65,7 +66,7 @@ _VALUE = (
     r"""(?P<value>(?:(?!(?P=quote))[^\\\n]|\\.)+)(?=(?P=quote))"""
 )
 _IN_CODE = tuple(
-    re.compile(rule + _VALUE)
+    pattern(rule + _VALUE)
     for rule in (
         rf"\b{_NAME}{_OF_TYPE}\s*(?:[+|]?=>?|:=)\s*",
         rf"\b{_NAME}{_OF_TYPE}\s*=\s*[\w.]*(?:Secret\w+|bytes|bytearray|str|decode|fromhex|unhexlify|dedent)\(\s*",
@@ -77,51 +78,51 @@ _IN_CODE = tuple(
         r"""["']--?(?P<name>[A-Za-z][\w-]*)["'][^()]{1,300}?\bdefault\s*=\s*""",
     )
 )
-_SETTER = re.compile(rf"""\b(?:set|with|use)_?{_NAME}\(\s*{_VALUE}(?=["']\s*\))""")
-_COMPARED = re.compile(rf"\b{_NAME}\s*[!=]=\s*{_VALUE}")
+_SETTER = pattern(rf"""\b(?:set|with|use)_?{_NAME}\(\s*{_VALUE}(?=["']\s*\))""")
+_COMPARED = pattern(rf"\b{_NAME}\s*[!=]=\s*{_VALUE}")
 _ITEM = r"""[rRbBuUfF]{0,2}(?:"(?:[^"\\]|\\.)*+"|'(?:[^'\\]|\\.)*+')|[\w.]++"""
-_SEVERAL_IN_CODE = re.compile(
+_SEVERAL_IN_CODE = pattern(
     rf"\b{_NAME}{_OF_TYPE}\s*=\s*[\[({{](?P<values>\s*+(?:(?:{_ITEM})\s*+[,:]?\s*+)++)(?=[\])}}])"
 )
-_SETTING = re.compile(
+_SETTING = pattern(
     r"""(?:(?<=^)|(?<=[\s#]))([A-Za-z_][\w.-]*)(\s?[:=]\s?)(?!MASKED)([^\s()\[\]{}<>"'`,#]{3,})(?=\s*(?:#.*)?\Z)"""
 )
 _TARGET = r"""[A-Za-z_][\w.]*(?:\[["'][\w.-]*["']\])?"""
-_AT_ONCE = re.compile(
+_AT_ONCE = pattern(
     rf"(?:\A|(?<=[;\n]))\s*(?P<names>{_TARGET}(?:\s*,\s*{_TARGET})+)\s*=\s*\(?"
     rf"(?P<values>(?:{_ITEM})(?:\s*,\s*(?:{_ITEM}))+)(?=\s*\)?\s*(?:\Z|[;\n]))"
 )
-_ITEMS = re.compile(_ITEM)
-_STRING = re.compile(r"""(["'])((?:(?!\1)[^\\\n]|\\.){0,2999}+)\1""")
-_LOGIN = re.compile(
+_ITEMS = pattern(_ITEM)
+_STRING = pattern(r"""(["'])((?:(?!\1)[^\\\n]|\\.){0,2999}+)\1""")
+_LOGIN = pattern(
     r"""((?:auth\s*=\s*\(|login\(|auth\()\s*(["'])[^"']*\2\s*,\s*(["']))((?:(?!\3).)+)(?=\3)""",
     re.IGNORECASE,
 )
-_IN_SQL = re.compile(r"\b([A-Za-z_]\w*|identified\s+by)(\s+')([^']+)(?=')", re.IGNORECASE)
-_OPTION_IN_CODE = re.compile(r"""(?<![\w-])(--[A-Za-z][\w.-]*)([ =]\s*)([^\s"'`;|&()=]+)""")
+_IN_SQL = pattern(r"\b([A-Za-z_]\w*|identified\s+by)(\s+')([^']+)(?=')", re.IGNORECASE)
+_OPTION_IN_CODE = pattern(r"""(?<![\w-])(--[A-Za-z][\w.-]*)([ =]\s*)([^\s"'`;|&()=]+)""")
 _PRIVATE_KEY = (
     r"-----BEGIN [A-Z ]*PRIVATE KEY-----(?:[^()\[\]{}<>;!#]*?-----END [A-Z ]*KEY-----"
     r"|(?:[\s\"'\\]*n?[A-Za-z0-9+/=]{16,})++)"
 )
-_KEY = re.compile(_PRIVATE_KEY)
-_HEADER = re.compile(
+_KEY = pattern(_PRIVATE_KEY)
+_HEADER = pattern(
     r"""(?:(?<![\w-])|(?<=-H))((?:proxy-)?authorization(?:\s*:\s*|=)(?:[A-Za-z]+\s+)?|"""
     r"""(?:set-)?cookie\s*:\s*(?=[\w.-]+=)|"""
     r"""[\w-]*-(?:token|key|secret|password|auth)\s*:\s*|api_?key\s*:\s+)([^'"]+)""",
     re.IGNORECASE,
 )
-_SCHEME = re.compile(r"(bearer|basic|token|digest|apikey|negotiate|key)(\s+|%20)(?=\S)", re.I)
-_BEARER = re.compile(r"(?<![\w-])(bearer\s+)((?=[^\s'\"]*\d)[^\s'\",]{6,})", re.IGNORECASE)
+_SCHEME = pattern(r"(bearer|basic|token|digest|apikey|negotiate|key)(\s+|%20)(?=\S)", re.I)
+_BEARER = pattern(r"(?<![\w-])(bearer\s+)((?=[^\s'\"]*\d)[^\s'\",]{6,})", re.IGNORECASE)
 _FORM = (
     ("-----BEGIN", _PRIVATE_KEY),
     *((start, rf"\b{re.escape(start)}{rest}") for start, rest in FORMS),
     *FORMS_WITHIN,
 )
 _SIGNATURES = frozenset({"sig", "signature"})
-_SHELL = re.compile(r"(?:ba|da|z|k|mk|a|fi)?sh")
-_INTERPRETER = re.compile(r"(?:python|pypy|perl|ruby|node|php|lua|julia|R|Rscript)[\d.]*t?")
-_CODE_OPTIONS = re.compile(r"-[A-Za-z]*[ceEr]|--eval|--exec")
-_USERS = re.compile(
+_SHELL = pattern(r"(?:ba|da|z|k|mk|a|fi)?sh")
+_INTERPRETER = pattern(r"(?:python|pypy|perl|ruby|node|php|lua|julia|R|Rscript)[\d.]*t?")
+_CODE_OPTIONS = pattern(r"-[A-Za-z]*[ceEr]|--eval|--exec")
+_USERS = pattern(
     r"(-u|-U|-a|--?user|--?username|--?login|--?userpwd|--?(?:proxy|http|basic|ftp)-(?:user|auth)|"
     r"--?auth|--?basic|--?cred(?:ential)?s?)([= ]?)([^\s:/]+)(:|%(?=\S))(.+)",
     re.DOTALL,
@@ -145,7 +146,7 @@ _LOGINS = frozenset({"docker", "podman", "nerdctl", "helm", "az", "oc"})
 _SEVERAL = (["passwords"], ["secrets"], ["tokens"], ["keys"])
 """Ends of options that may have several values."""
 
-_PROGRAM = re.compile(
+_PROGRAM = pattern(
     r"(?:python|pypy|perl|ruby|node|php)[\d.]*t?|(?:ba|da|z|k|mk|a|fi)?sh|curl|wget|https?|"
     + "|".join(map(re.escape, (*_SHORT_OPTIONS, *_OWNED, *_LOGINS)))
 )
@@ -505,10 +506,10 @@ class _Walk:
 @lru_cache(64)
 def _forms(forms: tuple[str, ...]) -> re.Pattern[str]:
     """Any of these: of all at once, the search would take ten times as long."""
-    return re.compile("|".join(forms), re.DOTALL)
+    return pattern("|".join(forms), re.DOTALL)
 
 
-_OF_CLIENTS = re.compile(r"curl|wget|https?|smbclient|lftp|rpcclient|xh|aria2c")
+_OF_CLIENTS = pattern(r"curl|wget|https?|smbclient|lftp|rpcclient|xh|aria2c")
 
 
 def hidden(value: str) -> str:

@@ -219,6 +219,12 @@ def test_masking_again_changes_nothing(state):
     assert masking.words(once) == once
 
 
+def test_the_statement_pass_hides_no_secret_beside_it(state):
+    text = 'def job(): pass\npassword = "hunter2-Xy9"  # y: pass\n'
+    masked, lines = Masking(state).source(text)
+    assert (lines, "hunter2" in masked, masked.startswith("def job(): pass\n")) == (1, False, True)
+
+
 @pytest.mark.parametrize("number", ["4096", "1e-3", "-2", "0.5", "1,2,3", "[1,2]", "16x16", "0xff"])
 def test_numbers_are_masked_after_password_only(state, number):
     words = ["x", "--key", number, "--token", number, f"pass={number}", f"num_secrets={number}"]
