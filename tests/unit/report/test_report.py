@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
+import platform
 import re
 from dataclasses import replace
 
 import pytest
 
 from taupy.analysis.division import division
+from taupy.analysis.findings import source
+from taupy.analysis.findings.calls import place
 from taupy.analysis.findings.limits import MOST_FINDINGS
 from taupy.analysis.line_times import HotLine
 from taupy.analysis.places import Part, Place
@@ -543,3 +547,20 @@ def test_imports_that_take_little_are_not_named():
     parts = [Part(TimerRow(name, name, None, None, "IMPORT"), ns, 1) for name, ns in times.items()]
     place = Place("imports", None, 10_000_000_000, 0.9, callees=parts)
     assert screen.text_of(place, 80) == "torch 9.90 s"
+
+
+def test_a_finding_names_a_decorated_routine_by_its_def(tmp_path):
+    """Whose code begins at the decorator; rules still find its source."""
+    path = tmp_path / "shop.py"
+    path.write_text(
+        "import re\n@app.get(\n    '/author')\ndef author(i):\n    re.compile(f'a{i}')\n"
+    )
+    os.utime(path, (0, 0))
+    author = call(Timer("author", "shop.py", 2, path=str(path)), 9, 10)
+    profile = profile_of(host(author, name="M"), metadata={"Hostname": platform.node()})
+    with ProfileDB.open(_stored(tmp_path, profile)) as db:
+        trial = trial_of(db, db.latest())
+        (timer,) = trial.calls.timers
+    assert place(timer) == "author (shop.py:4)"
+    found = source.function(trial, timer)
+    assert found is not None and found.lineno == 4
