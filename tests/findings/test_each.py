@@ -86,7 +86,7 @@ TURNS = """\
 import copy
 def neighbours(grid, x, y):
     size = len(grid)
-    return sum(grid[(y + b) % size][(x + a) % size] for a in (-1, 0, 1) for b in (-1, 0, 1))
+    return sum(grid[(y + b) % size][(x + a) % size] for a in (-1, 1) for b in (-1, 1))
 def turn(grid):
     new = copy.deepcopy(grid)
     for y, row in enumerate(grid):
@@ -217,6 +217,21 @@ def drain(jobs):
         done += job % 7
     return done
 print(drain(list(range(30000))))
+"""
+TOKENS = """\
+class Reader:
+    def __init__(self, text):
+        self.rest = text
+    def take(self, k):
+        part = self.rest[:k]
+        self.rest = self.rest[k:]
+        return part
+def main(reader):
+    taken = 0
+    while reader.rest:
+        taken += len(reader.take(1 + taken % 5))
+    return taken
+print(main(Reader("[1, 2] " * 60_000)))
 """
 SHARED = """\
 class Bills:
@@ -618,6 +633,11 @@ def rate(currency):
         "        job = jobs[0]\n        jobs = jobs[1:]\n": "        job = jobs.popleft()\n",
         "list(range(30000))": "collections.deque(range(3_000_000))",
         "def drain": "import collections\ndef drain"}),
+    "tokens": (f"{SEARCH}: list moved", 6, TOKENS, {
+        "self.rest = text": "self.rest, self.at = text, 0",
+        "part = self.rest[:k]": "part = self.rest[self.at:self.at + k]",
+        "self.rest = self.rest[k:]": "self.at += k",
+        "while reader.rest": "while reader.at < len(reader.rest)", "60_000": "1_000_000"}),
     "shared": (f"{SAME}: the same arguments", 7, SHARED, {
         "    def cost(self, part):\n": "        self.kept = {}\n    def cost(self, part):\n"
         "        if part in self.kept:\n            return self.kept[part]\n",

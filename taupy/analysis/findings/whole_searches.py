@@ -14,6 +14,7 @@ from functools import lru_cache
 from typing import Any
 
 from taupy.analysis.findings import hot_lines, query_plans
+from taupy.analysis.findings.growing_history import LEAST_COPY_NS
 from taupy.analysis.findings.hot_lines import Hot, Part, Tree, name, share, short
 from taupy.analysis.findings.source import Function, called, names
 from taupy.analysis.findings.trial import Trial
@@ -88,7 +89,8 @@ def _search(trial: Trial, hot: Hot, tree: Tree, part: Part) -> _Search | None:
         return _without_index(trial, tree, rows) if isinstance(rows, ast.Call) else None
     if isinstance(node, ast.Subscript):
         above = next(tree.above(node))
-        return _rest(tree, node) or (_prefix(tree, above) if isinstance(above, ast.Call) else None)
+        rest = _rest(trial, hot, tree, part)
+        return rest or (_prefix(tree, above) if isinstance(above, ast.Call) else None)
     if isinstance(node, ast.Call):
         above = next(tree.above(node))
         if isinstance(above, ast.Compare) and isinstance(above.ops[0], ast.In | ast.NotIn):
@@ -432,28 +434,72 @@ def _smallest_taken(tree: Tree, node: ast.Call) -> _Search | None:
     )
 
 
-def _rest(tree: Tree, node: ast.Subscript) -> _Search | None:
-    """A list, or text, that is copied to leave out its first or last element: `x = x[1:]`."""
-    above = next(tree.above(node))
-    if (
-        tree.repeats(node) is None
-        or not isinstance(node.slice, ast.Slice)
-        or not isinstance(above, ast.Assign)
-        or not name(node.value)
-        or [name(target) for target in above.targets] != [name(node.value)]
-        or (node.slice.lower is None) == (node.slice.upper is None)
-        or not isinstance(bound := node.slice.lower or node.slice.upper, ast.Constant | ast.UnaryOp)
-    ):
+def _rest(trial: Trial, hot: Hot, tree: Tree, part: Part) -> _Search | None:
+    """A list, or text, that is copied to leave out its first or last elements, in a loop, or in
+    each call: `x = x[1:]`, `self.rest = self.rest[k:]`."""
+    node = part.node
+    if not isinstance(node, ast.Subscript) or not is_rest(tree, node):
         return None
-    if isinstance(bound, ast.Constant) and not bound.value:
-        return None
+    if tree.repeats(node) is None:
+        cpu_ns = part.ns * (1 - (trial.runnable(hot.thread) or 0.0))
+        if cpu_ns < LEAST_COPY_NS * trial.calls.entries(hot.timer):
+            return None
+    of_each = isinstance(_left_out(node), ast.Constant)
     return _Search(
         "list moved",
         f"copies all that is left of `{short(node.value)}` for each element that is taken "
-        f"(`{short(above)}`)",
-        "keep a position in it, or use a collections.deque: popleft()",
+        f"(`{short(tree.statement(node))}`)",
+        "keep a position in it"
+        + (", or use a collections.deque: popleft()" if of_each else ", and move that"),
         "it has few elements",
     )
+
+
+def is_rest(tree: Tree, node: ast.Subscript) -> bool:
+    """Whether it is what is left of a variable, in a loop, or of an attribute, and is assigned to
+    it again; not if it is the last or first few elements (`x[-9:]`, `x[:9]`), a window that does
+    not grow, nor if it is a view."""
+    kept, above = name(node.value), next(tree.above(node))
+    left_out = _left_out(node)
+    if not kept or left_out is None or (tree.repeats(node) is None and "." not in kept):
+        return False
+    if isinstance(above, ast.Tuple) and isinstance(outer := next(tree.above(above)), ast.Assign):
+        (target, *others), at = outer.targets, above.elts.index(node)
+        if others or not isinstance(target, ast.Tuple) or len(target.elts) != len(above.elts):
+            return False
+        assigned = [target.elts[at]]
+    elif isinstance(above, ast.Assign):
+        assigned = above.targets
+    else:
+        return False
+    return [name(target) for target in assigned] == [kept] and not any(
+        isinstance(part, ast.Call) and called(part) == "len"
+        and any(name(given) == kept for given in part.args)
+        for part in ast.walk(left_out)
+    ) and not _is_view(tree.module, kept)  # fmt: skip
+
+
+def _left_out(node: ast.Subscript) -> ast.expr | None:
+    """`k` of `x[k:]` and `x[:-k]`: how many elements are left out."""
+    if not isinstance(node.slice, ast.Slice) or node.slice.step is not None:
+        return None
+    lower, upper = node.slice.lower, node.slice.upper
+    if upper is None and lower is not None:
+        is_none_left_out = isinstance(lower, ast.Constant) and not lower.value
+        return None if isinstance(lower, ast.UnaryOp) or is_none_left_out else lower
+    if lower is None and isinstance(upper, ast.UnaryOp) and isinstance(upper.op, ast.USub):
+        return upper.operand
+    return None
+
+
+def _is_view(module: ast.Module, kept: str) -> bool:
+    """Whether a variable or attribute is a `memoryview`, whose parts are no copies."""
+    return any(
+        isinstance(part, ast.Assign) and isinstance(part.value, ast.Call)
+        and called(part.value) == "memoryview"
+        and any(name(target) == kept for target in part.targets)
+        for part in ast.walk(module)
+    )  # fmt: skip
 
 
 _RUNNING = frozenset({"sum", "min", "max", "mean", "fmean", "prod", "any", "all", "std", "median"})

@@ -414,6 +414,34 @@ def test_a_matrix_that_is_filled_again(text, matrix, is_found):
     assert same_work._is_filled(tree, call(tree, "solve"), matrix) is is_found
 
 
+@pytest.mark.parametrize(
+    "text, is_found",
+    [
+        ("while x:\n  x = x[1:]", True),
+        ("while x:\n  x = x[:-1]", True),
+        ("while x:\n  x = x[k:]", True),
+        ("while x:\n  y, x = x[:k], x[k:]", True),
+        ("def take(self, k):\n  self.x = self.x[k:]", True),
+        ("def take(self):\n  self.x = self.x[len(self.token):]", True),
+        ("def take(x, k):\n  x = x[k:]", False),
+        ("def take(self, k):\n  self.x = self.y[k:]", False),
+        ("while x:\n  x = x[0:]", False),
+        ("def add(self, y):\n  self.x.append(y)\n  self.x = self.x[-9:]", False),
+        ("def add(self, y):\n  self.x.append(y)\n  self.x = self.x[len(self.x) - 9:]", False),
+        ("def add(self, y, k):\n  self.x.append(y)\n  self.x = self.x[:k]", False),
+        ("while x:\n  x = x[:9]", False),
+        ("x = memoryview(x)\nwhile x:\n  x = x[sent:]", False),
+    ],
+)
+def test_what_is_left_of_a_text_is_copied_and_a_window_is_not(text, is_found):
+    tree = Tree(text)
+    slices = (
+        part for part in ast.walk(tree.module)
+        if isinstance(part, ast.Subscript) and isinstance(part.slice, ast.Slice)
+    )  # fmt: skip
+    assert any(whole_searches.is_rest(tree, part) for part in slices) is is_found
+
+
 def test_a_header_before_a_record_is_no_single_byte():
     loops = [
         Tree(f"while f:\n  a = f.read(8)\n  {rest}").module.body[0]
