@@ -39,6 +39,7 @@ from taupy.report import screen
 from taupy.report.lanes import RANKS, Lanes
 from taupy.report.report import Report
 from taupy.report.strip import kind_of_phase
+from taupy.report.timeline import lane_name
 from taupy.units import count, duration, percent, several, size
 
 MOST_POINTS = 400
@@ -60,6 +61,9 @@ MOST_EVIDENCE = 3
 MOST_LANES = 16
 """Bars of each group of ranks, processes or threads."""
 
+STEADY = 0.9
+"""Memory that never falls below this share of its peak is a number, not a curve."""
+
 LEAST_SHARE = 0.001
 """Callees with less than this share of their caller's time are left out."""
 
@@ -68,6 +72,10 @@ def overview(db: ProfileDB, report: Report, unmeasured_paths: int) -> dict[str, 
     """The data of the overview."""
     series = [of for _, of in steps_of(db, report.trial.id) if of.kind == "training"]
     facts = {fact.name: str(fact.value) for fact in query.trial_metadata(db, report.trial.id)}
+    threads = {
+        f"{row.node}.{row.context}.{row.thread}": lane_name(row)
+        for row in query.threads(db, report.trial.id)
+    }
     return {
         "run_ns": report.trial.duration_ns,
         "command": visible(report.typed),
@@ -77,7 +85,7 @@ def overview(db: ProfileDB, report: Report, unmeasured_paths: int) -> dict[str, 
             {"kind": band.kind, "name": band.name, "ns": round(band.ns)} for band in report.strip
         ],
         "groups": [_group(group) for group in report.places],
-        "findings": [_finding(report, finding) for finding in report.judgement.findings],
+        "findings": [_finding(report, finding, threads) for finding in report.judgement.findings],
         "gpu": [
             visible(line)
             for lines in (*report.gpu_times, (report.autotuning,))
@@ -277,7 +285,7 @@ def _callee(callee: Callee) -> dict[str, Any]:
     return {"name": name, "kind": callee.kind, "ns": round(callee.ns), "calls": callee.calls}
 
 
-def _finding(report: Report, finding: Finding) -> dict[str, Any]:
+def _finding(report: Report, finding: Finding, threads: Mapping[str, str]) -> dict[str, Any]:
     saved = size(finding.saved_bytes)
     if finding.saved_ns:
         saved = f"up to {duration(finding.saved_ns)}, {percent(100 * finding.saved_share)} %"
@@ -292,17 +300,17 @@ def _finding(report: Report, finding: Finding) -> dict[str, Any]:
         "refuted": visible(finding.refuted_by),
         "confidence": finding.confidence,
         "evidence": [
-            _evidence(evidence, several_threads=report.threads > 1)
+            _evidence(evidence, threads if report.threads > 1 else {})
             for evidence in finding.evidence[:MOST_EVIDENCE]
             if evidence.rows
         ],
     }
 
 
-def _evidence(evidence: Evidence, *, several_threads: bool) -> dict[str, Any]:
-    """The first rows, in the words of people."""
+def _evidence(evidence: Evidence, threads: Mapping[str, str]) -> dict[str, Any]:
+    """The first rows, in the words of people; `threads` has the names of several."""
     rows = evidence.rows[:MOST_EVIDENCE]
-    left_out = {"trial", "metric"} | (set() if several_threads else {"thread"})
+    left_out = {"trial", "metric"} | (set() if threads else {"thread"})
     kept = [
         at
         for at, name in enumerate(evidence.headings)
@@ -315,7 +323,12 @@ def _evidence(evidence: Evidence, *, several_threads: bool) -> dict[str, Any]:
         "title": visible(f"Evidence: {_listed(measured)}" + (f" by {_listed(by)}" if by else "")),
         "headings": [visible(_word(name)) for name in names],
         "rows": [
-            [visible(_evidence_cell(evidence.headings[at], row[at])) for at in kept] for row in rows
+            [
+                visible(threads.get(text, text) if evidence.headings[at] == "thread" else text)
+                for at in kept
+                for text in [_evidence_cell(evidence.headings[at], row[at])]
+            ]
+            for row in rows
         ],
         "more": evidence.count - len(rows),
     }
@@ -411,7 +424,9 @@ def _memory(db: ProfileDB, trial: int) -> dict[str, Any] | None:
         (part[0]["start_ns"], max(row["most_bytes"] or row["resident_bytes"] for row in part))
         for part in parts
     ]
-    if len(joined) < 2:
+    if len(joined) < 2 or min(size for _, size in joined) > STEADY * max(
+        size for _, size in joined
+    ):
         return None
     joined.append((first[-1]["end_ns"], joined[-1][1]))
     return {"points": joined, "processes": len(set(nodes))}

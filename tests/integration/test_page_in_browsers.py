@@ -296,9 +296,18 @@ def test_the_button_changes_the_theme_and_the_address(opened):
     assert settled(page, "theme=light")
 
 
+COLORS = """() => ["paper", "ink", "own", "wait", "line0", "hot"].map((name) =>
+  getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim())"""
+
+
 def test_a_printout_has_all_tabs_and_all_that_is_folded(opened):
     page = opened("one", "theme=dark")
+    dark, light = (opened("one", f"theme={theme}").evaluate(COLORS) for theme in ("dark", "light"))
     page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
+    titles = page.eval_on_selector_all("#panels > *", "all => all.map((it) => it.dataset.title)")
+    named = page.eval_on_selector_all("[role=tab]", "all => all.map((it) => it.firstChild.data)")
+    assert titles == named
+    assert dark != light == page.evaluate(COLORS)
     shown = "[...document.querySelectorAll('[role=tabpanel]')].every((it) => it.clientHeight > 0)"
     assert page.evaluate(shown)
     assert page.evaluate("[...document.querySelectorAll('details')].every((it) => it.open)")

@@ -79,14 +79,20 @@ function titled(title, small) {
 
 // --- the strip ---
 
+/** Whether most of the main thread's time is of kinds that its recorded activities do not have. */
+export function hidesMost(strip, kinds) {
+  const sum = (parts) => parts.reduce((total, { ns }) => total + ns, 0);
+  return sum(strip.filter(({ kind }) => ["wait", "lib", "c"].includes(kind) && !kinds.has(kind))) > sum(strip) / 2;
+}
+
 /**
  * The main thread over time: its activities where they were recorded, inner ones above outer ones, else what its steps
- * were made of. Without either there is nothing to show.
+ * were made of. Without either there is nothing to show, nor where that would contradict the strip by kind.
  */
-export function paintOver(section, timeline, made) {
+export function paintOver(section, timeline, made, strip) {
   const main = timeline.lanes.find(({ kind }) => kind === "host")?.rows ?? [];
   const kinds = new Set(main.flatMap(({ name }) => [...new Set(name)].map((each) => timeline.names[each].color)));
-  const isTraced = kinds.size > 1 && main[0].busy.at(-1) >= LEAST_TRACED * timeline.end;
+  const isTraced = kinds.size > 1 && main[0].busy.at(-1) >= LEAST_TRACED * timeline.end && !hidesMost(strip, kinds);
   if (!isTraced && !made) return;
   const around = made ? besideSteps(made, timeline.end) : [];
   const words = around.map(([, , text]) => text).join(", ");

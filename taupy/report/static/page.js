@@ -73,7 +73,7 @@ function addTab(name, title, panel, at = Infinity) {
   panel.setAttribute("role", "tabpanel");
   panel.setAttribute("aria-labelledby", button.id);
   panel.dataset.title = title; // a printout has no tabs
-  byId("panels").append(panel);
+  byId("panels").insertBefore(panel, byId("panels").children[at] ?? null); // in the order of a printout
 }
 
 byId("tabs").addEventListener("keydown", (event) => {
@@ -171,14 +171,14 @@ function addSource(files) {
   addTab("source", "Source", source.panel, 0);
 }
 
-async function addTimeline(layout, at, { steps, memory } = {}) {
+async function addTimeline(layout, at, { steps, memory, strip: ofKinds } = {}) {
   const timeline = new Timeline(await unpacked(byId("activities").textContent), layout);
   const panel = byId("timeline").content.cloneNode(true).firstElementChild;
   const { from, to } = settings;
   const shown = new TimelinePanel(timeline, { panel, tip: byId("tip"), from, to, keep: remember, steps, memory });
   addTab("timeline", "Timeline", panel, at);
   const strip = byId("tab-overview")?.querySelector(".over");
-  if (strip) paintOver(strip, timeline, steps);
+  if (strip) paintOver(strip, timeline, steps, ofKinds);
   shown.draw();
 }
 

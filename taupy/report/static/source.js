@@ -6,7 +6,7 @@ import { element } from "./table.js";
 const FOLDED = 4; // so many lines without time become one
 const AROUND = 1; // lines that stay beside a definition
 const BODY = 60; // lines of a hot routine that stay below its definition
-const [ABOVE, BELOW] = [6, 8]; // lines of an excerpt around its own
+const [ABOVE, BELOW] = [6, 12]; // lines of an excerpt around its own
 const HOT = 0.005; // share of the file's time from which on a line is one of the hot ones
 const about = (lines) => (lines?.some((line) => line.count === null) ? "~" : ""); // exact lines have a count
 const WORDS = new Set(("False|None|True|and|as|assert|async|await|break|class|continue|def|del|elif|else|except|finally"

@@ -18,7 +18,7 @@ export function notes({ activities, of, names }) {
   const has = (...kinds) => names.some(({ kind }) => kinds.includes(kind));
   return [
     of > activities && `The longest ${activities} of ${of} activities are shown.`,
-    has("call") && "Calls of your own routines are shown from 1 ms on.",
+    has("call") && "Calls of your own routines are shown from 1 ms on; their waiting, libraries and C functions are in them.",
     !has("call", "range") && "`taupy run --trace=host` also records when layers, phases and your own routines ran.",
   ].filter(Boolean);
 }

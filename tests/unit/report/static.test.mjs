@@ -13,7 +13,7 @@ import { Heat, labelled } from "../../../taupy/report/static/heat.js";
 import { after, spans, Timeline, within } from "../../../taupy/report/static/timeline.js";
 import { outline, scales } from "../../../taupy/report/static/roofline.js";
 import { count } from "../../../taupy/report/static/numbers.js";
-import { besideSteps } from "../../../taupy/report/static/overview.js";
+import { besideSteps, hidesMost } from "../../../taupy/report/static/overview.js";
 import { fitting } from "../../../taupy/report/static/tip.js";
 import { arranged, cell, SortedTable } from "../../../taupy/report/static/table.js";
 
@@ -330,4 +330,11 @@ test("bars of a row are as long as they compare, and differences have none", () 
   const table = new SortedTable({ columns, rows: [["f", 30, 10, -20], ["g", 5, 40, 35]], notes: [] });
   assert.deepEqual([...table.barred], [1, 2]);
   assert.equal(table.largest, 40);
+});
+
+test("what was recorded over time is not shown where most of the time is of kinds that it lacks", () => {
+  const strip = [{ kind: "own", ns: 4 }, { kind: "wait", ns: 5 }, { kind: "import", ns: 0.5 }];
+  assert.equal(hidesMost(strip, new Set(["own", "import"])), true);
+  assert.equal(hidesMost(strip, new Set(["own", "wait"])), false);
+  assert.equal(hidesMost([{ kind: "own", ns: 6 }, { kind: "lib", ns: 5 }], new Set(["own"])), false);
 });

@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 
 import taupy as taupy_package
+from taupy.model.finding import Evidence
 from taupy.model.profile import Timer
 from taupy.model.question import VALUES, Question
 from taupy.pprof import cells
@@ -25,7 +26,7 @@ from taupy.pprof.view import Column, View
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.values import values
 from taupy.profiledb.writer import add_profile
-from taupy.report import contents, page
+from taupy.report import contents, front, page
 from taupy.report.forest import COLUMNS, DIMENSIONS, Forest, shown_name
 from tests.builders import call, event, gpu_profile, host, profile_of, small_profile, wide_profile
 from tests.hostile import hostile
@@ -292,6 +293,25 @@ def test_lines_of_memory_reach_from_the_first_look_to_the_last():
         [(0, 10), (2, 10), (8, 20), (30, 30), (48, 30)],
         [(1, 5), (2, 5), (3, 5)],
     ]
+
+
+def memory_of(sizes):
+    names = ("node", "start_ns", "end_ns", "resident_bytes", "most_bytes")
+    rows = [(0, at, at + 1, size, size) for at, size in enumerate(sizes)]
+    return View("", tuple(Column(name) for name in names), rows)
+
+
+def test_memory_that_stays_the_same_has_no_chart(monkeypatch):
+    for sizes, is_drawn in (((100, 99, 100), False), ((10, 60, 100), True)):
+        monkeypatch.setattr(front.memory, "views", lambda *_, of=sizes: [memory_of(of)])
+        assert (front._memory(None, 1) is not None) == is_drawn
+
+
+def test_evidence_names_threads_as_the_timeline_does():
+    question = Question((1,), by=("thread",), values=("calls",))
+    evidence = Evidence(question, ("thread", "calls"), (("0.0.1", 3), ("0.0.2", 1)), 2)
+    shown = front._evidence(evidence, {"0.0.1": "w0"})
+    assert shown["rows"] == [["w0", "3"], ["0.0.2", "1"]]
 
 
 def test_user_events_that_other_tabs_say_more_of_are_not_listed(tmp_path):
