@@ -31,6 +31,8 @@ _HOT, _MOST = 0.2, 0.5
 _MUCH_IMPORT = 0.25
 _MOSTLY = 0.75
 """Share of a routine's time from which on its hottest line is named instead."""
+_TEXT = 40
+"""Characters of its text."""
 _LONG_NS, _PATHS_A_SECOND = 1_000_000_000, 2000
 """Findings are looked for in runs that took so long, as far as that takes a few percent of it."""
 
@@ -270,7 +272,7 @@ def _hottest(group: GroupPlaces, place: Place, imports: float = 0.0) -> str:
     line = place.hottest
     is_part = line is not None and line.time_ns < _MOSTLY * place.ns
     if place.timer is not None and is_part and place.timer.short_name != "<module>":
-        where = places.where(place.timer)  # the time is the routine's, not that of one line
+        where = places.where(place.timer, line)  # the time is the routine's, not that of one line
     if place.kind == "waiting":
         most = "mostly waiting at"
     else:
@@ -279,7 +281,11 @@ def _hottest(group: GroupPlaces, place: Place, imports: float = 0.0) -> str:
         most = most if share >= _HOT else "no hot spot, first is"
     of = "" if group.group == MAIN else f" of {group.title.partition(',')[0]}"
     time = f"{duration(place.ns)}, {100 * place.share:.0f} %{of}"
-    return f"{most} {where}: {time}" if where.endswith(")") else f"{most} {where} ({time})"
+    said = f"{most} {where}: {time}" if where.endswith(")") else f"{most} {where} ({time})"
+    if line is None or not line.text:
+        return said
+    text = line.text if len(line.text) <= _TEXT else f"{line.text[: _TEXT - 3].rstrip()}..."
+    return f"{said}: {text}"
 
 
 def _judged(delivery: Delivery) -> Report | None:

@@ -465,17 +465,20 @@ def test_a_method_that_attrs_has_made_is_named_by_its_class():
 @pytest.mark.parametrize(
     ("routine", "line_ns", "where"),
     [
-        (own("work", 3), 80, "app.py:9 (100 ns, 100 %)"),
-        (own("work", 3), 60, "work (app.py:3): 100 ns, 100 %"),
-        (MAIN, 60, "app.py:9 (100 ns, 100 %)"),  # its name says less than any line
+        (own("work", 3), 80, "app.py:9 (100 ns, 100 %): text"),
+        (own("work", 3), 60, "work (app.py:9): 100 ns, 100 %: text"),
+        (MAIN, 60, "app.py:9 (100 ns, 100 %): text"),  # its name says less than any line
     ],
     ids=["line", "routine", "module"],
 )
-def test_the_end_of_a_run_names_a_line_only_if_it_has_the_time(routine, line_ns, where):
+def test_the_end_of_a_run_names_the_line_and_whose_time_it_is(routine, line_ns, where):
     groups = places.of_profile(profile_of(host(root(call(routine, 1, 100)))))
     group, place = places.hottest(groups)
     line = HotLine("app.py", 9, line_ns, 1.0, "text", None)
     assert storer._hottest(group, replace(place, hottest=line)) == f"most in {where}"
+    for text, shown in (("x" * 41, "x" * 37 + "..."), ("x" * 40, "x" * 40), (None, "")):
+        told = storer._hottest(group, replace(place, hottest=line._replace(text=text)))
+        assert told == f"most in {where.removesuffix(': text')}" + (shown and f": {shown}")
 
 
 @pytest.mark.parametrize(
