@@ -12,7 +12,7 @@ from taupy.formats import registry
 from taupy.formats.capabilities import EVERYTHING, VALUES, Part, left_out
 from taupy.model.profile import Samples
 from taupy.model.progress import SILENT
-from tests.builders import gpu_profile, small_profile, steps
+from tests.builders import gpu_profile, line_times, small_profile, steps
 
 
 def parts(profile, holds):
@@ -45,6 +45,13 @@ def test_steps_are_left_out_by_formats_that_have_none():
     assert "steps" not in parts(profile, ())
     profile.threads[0].steps = [steps([10])]
     assert parts(profile, EVERYTHING - {"steps"}) == ["steps"]
+
+
+def test_times_of_lines_are_left_out_by_all_formats():
+    profile = small_profile()
+    assert "lines" not in parts(profile, ())
+    profile.threads[0].lines = line_times(0)
+    assert all(parts(profile, writer.holds).count("lines") == 1 for writer in registry.writers())
 
 
 def test_further_metrics_are_named():
