@@ -282,10 +282,10 @@ def _hottest(group: GroupPlaces, place: Place, imports: float = 0.0) -> str:
     of = "" if group.group == MAIN else f" of {group.title.partition(',')[0]}"
     time = f"{duration(place.ns)}, {100 * place.share:.0f} %{of}"
     said = f"{most} {where}: {time}" if where.endswith(")") else f"{most} {where} ({time})"
-    if line is None or not line.text:
+    text = place.source if line is None else line.text  # without lines, that of the definition
+    if not text:
         return said
-    text = line.text if len(line.text) <= _TEXT else f"{line.text[: _TEXT - 3].rstrip()}..."
-    return f"{said}: {text}"
+    return f"{said}: {text if len(text) <= _TEXT else f'{text[: _TEXT - 3].rstrip()}...'}"
 
 
 def _judged(delivery: Delivery) -> Report | None:

@@ -479,6 +479,8 @@ def test_the_end_of_a_run_names_the_line_and_whose_time_it_is(routine, line_ns, 
     for text, shown in (("x" * 41, "x" * 37 + "..."), ("x" * 40, "x" * 40), (None, "")):
         told = storer._hottest(group, replace(place, hottest=line._replace(text=text)))
         assert told == f"most in {where.removesuffix(': text')}" + (shown and f": {shown}")
+    of_definition = storer._hottest(group, replace(place, hottest=None, source="def work():"))
+    assert of_definition.endswith(" (100 ns, 100 %): def work():")
 
 
 @pytest.mark.parametrize(
