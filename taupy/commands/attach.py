@@ -5,8 +5,8 @@
 
 The program is not stopped, and nothing is written or called in it. A hundred times a second, it is
 looked up which routine and line each of its threads is in, also in processes that it started. The
-trial is sampled: times are estimates, and calls are unknown (`taupy run` counts them). Which programs
-can be read, and what the system must permit: docs/lines.md.
+trial is sampled: times are estimates, and calls are unknown (`taupy run` counts them). Which
+programs can be read, and what the system must permit: docs/lines.md.
 """
 
 from __future__ import annotations

@@ -281,11 +281,11 @@ def _hottest(group: GroupPlaces, place: Place, imports: float = 0.0) -> str:
         most = most if share >= _HOT else "no hot spot, first is"
     of = "" if group.group == MAIN else f" of {group.title.partition(',')[0]}"
     time = f"{duration(place.ns)}, {100 * place.share:.0f} %{of}"
-    said = f"{most} {where}: {time}" if where.endswith(")") else f"{most} {where} ({time})"
+    clause = f"{most} {where}: {time}" if where.endswith(")") else f"{most} {where} ({time})"
     text = place.source if line is None else line.text  # without lines, that of the definition
     if not text:
-        return said
-    return f"{said}: {text if len(text) <= _TEXT else f'{text[: _TEXT - 3].rstrip()}...'}"
+        return clause
+    return f"{clause}: {text if len(text) <= _TEXT else f'{text[: _TEXT - 3].rstrip()}...'}"
 
 
 def _judged(delivery: Delivery) -> Report | None:
