@@ -141,6 +141,14 @@ def test_each_function_that_is_mapped_is_a_place_and_text_is_none(tmp_path):
 
 
 @pytest.mark.slow
+def test_what_tells_workers_to_end_is_no_job(tmp_path):
+    pairs.skip_without_packages(pairs.faulty("table_for_each_job") / "table_for_each_job.py")
+    text = (pairs.faulty("table_for_each_job") / "table_for_each_job.py").read_text()
+    sentences = [finding.sentence for finding in findings_of(tmp_path, text)]
+    assert any(": 60 jobs are pickled in" in sentence for sentence in sentences)
+
+
+@pytest.mark.slow
 def test_two_functions_that_one_routine_maps_are_two_places_with_their_own_time(tmp_path):
     pytest.importorskip("pandas", reason="pandas is not installed: pip install pandas")
     found = findings_of(tmp_path, BOTH)

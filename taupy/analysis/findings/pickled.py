@@ -56,6 +56,8 @@ def find(trial: Trial) -> Iterator[Finding]:
         row for row in calls.outermost(_is_taken) if calls.thread[row].node != main.node
     )
     longest = max(taken.values(), default=Sum())
+    # What a worker takes last tells it to end. That, too, is pickled, and so is what ends a pool.
+    jobs = sum(max(int(sums.calls) - 1, 1) for sums in taken.values())
     if (
         pickled.calls < LEAST_JOBS
         or pickled.ns < LEAST_EACH_NS * pickled.calls
@@ -75,7 +77,7 @@ def find(trial: Trial) -> Iterator[Finding]:
         yield Finding(
             KIND,
             f"{_where(trial, timer)} sends {', '.join(names)} to other processes with each job: "
-            f"{count(pickled.calls)} jobs are pickled in {duration(pickled.ns)}, and a worker "
+            f"{count(jobs)} jobs are pickled in {duration(pickled.ns)}, and a worker "
             f"waits for its jobs and unpickles them for {waited}",
             saved_ns=max(longest.ns, in_vain),
             wall_ns=trial.wall_ns,
