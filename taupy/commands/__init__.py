@@ -79,6 +79,8 @@ _WITHOUT_DATABASE = (
     "completion",
     "help",
 )
+_ELSEWHERE = {"diff": "compare"}
+"""Commands that other tools have, and ours."""
 _OWN_OPTIONS = ("-h", "--help", "-V", "--version")
 
 
@@ -127,7 +129,7 @@ def check_command(name: str) -> None:
         return
     from taupy.commands.parsers import near
 
-    alike = near(name, COMMANDS)
+    alike = [_ELSEWHERE[name]] if name in _ELSEWHERE else near(name, COMMANDS)
     advice = f"did you mean `taupy {alike[0]}`?" if alike else "`taupy --help` lists the commands"
     raise UsageError(f"there is no command '{name}': {advice}")
 
@@ -218,7 +220,7 @@ def _parsed(name: str, module: Any, arguments: list[str]) -> argparse.Namespace:
     if "--" in arguments:  # a trial's name may begin with a dash, as of `taupy run -c`
         return parser.parse_args(arguments[1:])
     # Options may come between arguments: taupy compare 3 --metric flop 4
-    return _parse_intermixed(parser, arguments[1:])
+    return parser.refuse_numbers(_parse_intermixed(parser, arguments[1:]))
 
 
 def _run(arguments: list[str]) -> int:

@@ -12,7 +12,7 @@ from taupy.errors import UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # importing delays the program that `taupy run` starts
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping
     from typing import Any, NoReturn
 
 # There are no translations of argparse's words: each look-up would try the files of all languages.
@@ -20,6 +20,7 @@ setattr(argparse, "_", str)  # noqa: B010
 
 _ELSEWHERE = {"--html": "-o FILE.html for a page"}
 """Options that other tools have, and what to write here."""
+_WITHOUT_FILE = "argument -o/--output: expected one argument"
 _GAP = re.compile(r"(?<=\S)  +(?=\S)|^ {9,}(?=\S)")
 """Between what one would type and what it does."""
 
@@ -163,17 +164,14 @@ class CommandLine(_Parser):
         formatter.add_text(self.epilog)
         return formatter.format_help()
 
-    def parse_known_args(  # type: ignore[override]
-        self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
-    ) -> tuple[argparse.Namespace, list[str]]:
-        """As argparse does, which takes `-0` for a number where a trial's name may stand."""
-        parsed, left = super().parse_known_args(args, namespace)
+    def refuse_numbers(self, parsed: argparse.Namespace) -> argparse.Namespace:
+        """Refuse `-0` where a trial's name may stand: argparse takes it for a number."""
         for action in self._get_positional_actions():
             given = getattr(parsed, action.dest, None)
             for word in given if isinstance(given, list) else [given]:
                 if action.nargs != argparse.REMAINDER and _NUMBER.fullmatch(str(word)):
                     self.error(f"unrecognized arguments: {word}")
-        return parsed, left
+        return parsed
 
     def error(self, message: str) -> NoReturn:
         advice = f"`{self.prog} --help` lists the options"
@@ -186,6 +184,8 @@ class CommandLine(_Parser):
             elif alike:
                 advice = f"did you mean {alike[0]}? {advice}"
             message = f"{'unknown option' if word[:1] == '-' else 'unexpected argument'} {unknown}"
+        elif message == _WITHOUT_FILE and self.prog == "taupy report":
+            message = "-o needs the name of a page: -o r.html"
         raise UsageError(f"{self.prog.removeprefix('taupy ')}: {message}; {advice}")
 
 

@@ -267,6 +267,8 @@ def _miss(db: ProfileDB, text: str) -> str:
         return f"{place} has no trials; `taupy run SCRIPT` adds one"
     if text.endswith(".py"):
         return f"'{text}' is a script, and {place} has no trial of it; `taupy run {text}` adds one"
+    if text.endswith((".html", ".htm")):
+        return f"'{text}' is a page, not a trial: open it in a browser; `taupy trials` lists trials"
     count = several(len(trials), "trial")
     choices = _available(db, text, trials)
     return f"no trial matches '{text}' in {place} ({count}: {choices}); `taupy trials` lists them"

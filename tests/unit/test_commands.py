@@ -28,6 +28,7 @@ from tests.builders import small_profile
         (["--db", "x.db"], "no global option '--db': write taupy COMMAND --db"),
         (["pproff"], "there is no command 'pproff': did you mean `taupy pprof`?"),
         (["rooflines", "--json"], "did you mean `taupy roofline`?"),
+        (["diff", "1", "2"], "there is no command 'diff': did you mean `taupy compare`?"),
         (["zzz"], "there is no command 'zzz': `taupy --help` lists the commands"),
         (["\x1b[2J"], "there is no command '\\x1b[2J'"),
     ],
@@ -66,6 +67,8 @@ def test_a_script_stands_for_its_trials(capsys, tmp_path):
     assert capsys.readouterr() == expected
     assert main(["pprof", "new.py", "--db", str(database)]) == 1
     assert "has no trial of it; `taupy run new.py` adds one\n" in capsys.readouterr().err
+    assert main(["report", "r.html", "--db", str(database)]) == 1
+    assert "'r.html' is a page, not a trial: open it in a browser" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -74,6 +77,7 @@ def test_a_script_stands_for_its_trials(capsys, tmp_path):
         (["pprof", "--sumary", "mean"], "unknown option --sumary; did you mean --summary?"),
         (["pprof", "1", "two words"], "unexpected argument two words"),
         (["report", "-0", "r.html"], "unknown option -0; did you mean -o?"),
+        (["report", "-o"], "report: -o needs the name of a page: -o r.html; `taupy report --help`"),
         (["lines", "-5"], "unknown option -5; `taupy lines --help` lists the options"),
         (["report", "--html"], "unknown option --html; write -o FILE.html for a page"),
         (["trials", "--csv", "--json"], "not allowed with argument"),
