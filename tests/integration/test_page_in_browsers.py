@@ -641,7 +641,7 @@ def test_an_overview_with_room_shows_the_hottest_code_which_leads_to_its_line(op
 
 def test_a_place_of_the_overview_leads_to_its_line(opened):
     page = opened("one")
-    page.locator("#tab-overview .place", has_text="backward 1x · train.py:50").click()
+    page.locator("#tab-overview .place", has_text="backward 60x · train.py:50").click()
     assert chosen(page) == "source"
     settled(page, "tab=source.*line=50")
     page.keyboard.press("3")
