@@ -12,11 +12,11 @@ a routine is follows from the path that was recorded with it (`own_code.py`).
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, field
 from functools import cached_property
-from itertools import compress
-from typing import Any, Literal
+from itertools import compress, islice
+from typing import Any, Literal, overload
 
 from taupy.analysis.event_loops import AWAITED, LOOPS, is_awaited
 from taupy.analysis.known_routines import among, is_select, is_wait
@@ -232,13 +232,97 @@ class Place:
         return self.ns - sum(callee.ns for callee in self.callees)
 
 
+class Places(Sequence[Place]):
+    """The places of a group of threads: own ones first, the largest first. Each is made when it is
+    asked for, because there may be as many as routines, of which people see a few.
+
+    Attributes:
+        timers: of each place.
+        ns: the time of each.
+        own: how many are the program's own; the others follow.
+        whole: the time of all their threads.
+        asleep: whether samples saw any of them asleep.
+        with_lines: the positions of those that may have a hottest line.
+    """
+
+    def __init__(
+        self,
+        timers: Sequence[TimerRow | None],
+        ns: Sequence[float],
+        own: int,
+        make: Callable[[int], Place],
+        is_bare: Callable[[int], bool],
+        whole: float,
+        *,
+        asleep: bool,
+        with_lines: Sequence[int] = (),
+    ) -> None:
+        self.timers, self.ns, self.own = timers, ns, own
+        self.asleep, self.with_lines = asleep, with_lines
+        self._make, self._is_bare = make, is_bare
+        self._made: dict[int, Place] = {}
+        self.whole = whole
+
+    def __len__(self) -> int:
+        return len(self.ns)
+
+    @overload
+    def __getitem__(self, at: int) -> Place: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[Place]: ...
+    def __getitem__(self, at: int | slice) -> Place | list[Place]:
+        if isinstance(at, slice):
+            return [self[one] for one in range(len(self.ns))[at]]
+        at = range(len(self.ns))[at]
+        place = self._made.get(at)
+        if place is None:
+            place = self._made[at] = self._make(at)
+        return place
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Places) and [*self] == [*other]
+
+    __hash__ = None  # type: ignore[assignment]
+
+    @property
+    def apart(self) -> list[Place]:
+        """What is no routine of the program's."""
+        return self[self.own :]
+
+    def share(self, at: int) -> float:
+        """What the place at a position takes of the time of its threads."""
+        return self.ns[at] / self.whole
+
+    def largest(self, most: int, least: float) -> list[Place]:
+        """The first own places with at least this share; if there is none, the first one."""
+        large = islice((at for at in range(self.own) if self.share(at) >= least), most)
+        return [self[at] for at in large] or self[: min(1, self.own)]
+
+    def own_times(self) -> Iterator[Place | float]:
+        """Of each own place its time, if all of it passed in the routine itself and awake; else the
+        place."""
+        for at, ns in enumerate(self.ns[: self.own]):
+            yield ns if self._is_bare(at) else self[at]
+
+    def changed(
+        self, change: Callable[[Place], Place], with_lines: Sequence[int] | None = None
+    ) -> Places:
+        """The same places, each with what else is known of its lines and source."""
+        return Places(
+            *(self.timers, self.ns, self.own, lambda at: change(self[at])),
+            *(self._is_bare, self.whole),
+            asleep=self.asleep,
+            with_lines=self.with_lines if with_lines is None else with_lines,
+        )
+
+
 def places(
     tree: Tree,
     group_of: Sequence[str],
     path_of: Mapping[str, str | None],
     seen: Seen | None = None,
-) -> dict[str, list[Place]]:
-    """The places of each group of threads: own ones first, the largest first.
+) -> dict[str, Places]:
+    """The places of each group of threads.
 
     Args:
         group_of: for each thread of the tree, the name of its group.
@@ -317,10 +401,8 @@ class _Tally:
         self.paths = [path_of.get(timer.timer) or timer.file for timer in tree.timers]
         self.counted = self._counted()
         self.levels = levels(tree.parent)
-        if self.levels and self._is_whole():
-            self.order: Sequence[int] = [row for level in self.levels for row in level.tolist()]
-        else:
-            self.levels, self.order = [], callers_first(tree.parent)
+        if self.levels and not self._is_whole():
+            self.levels = []
         self.begins = self._begins()
         self._add(Extent(frozenset(self._files(self.begins))))
         if (wider := self._wider()) is not None:
@@ -381,10 +463,11 @@ class _Tally:
             return set()
         environment = folder.removesuffix("bin")
         spent: dict[str, float] = defaultdict(float)
-        for (_, owner, entry), ns in self.below.items():
-            package = self._package(entry)
-            if owner == script and package is not None and package.startswith(environment):
-                spent[package] += ns
+        for (_, owner), of_entries in self.below.items():
+            for entry, ns in of_entries.items() if owner == script else ():
+                package = self._package(entry)
+                if package is not None and package.startswith(environment):
+                    spent[package] += ns
         return {max(spent, key=spent.__getitem__)} if spent else set()
 
     def _tested(self) -> set[str | None]:
@@ -488,6 +571,13 @@ class _Tally:
                 sums[1] += ns
         self.waits = waits
 
+    @cached_property
+    def order(self) -> Sequence[int]:
+        """The rows, callers first."""
+        if self.levels:
+            return [row for level in self.levels for row in level.tolist()]
+        return callers_first(self.tree.parent)
+
     def _is_whole(self) -> bool:
         """Whether all numbers are integers, whose sums fit into 64 bits."""
         calls, exclusive = self.tree.calls, self.tree.exclusive
@@ -582,10 +672,10 @@ class _Tally:
         """Add up the calls and exclusive times of all steps."""
         self.sums: dict[tuple[int, int], float] = defaultdict(float)
         self.calls: dict[tuple[int, int], float] = defaultdict(float)
-        self.below: dict[tuple[int, int, int], float] = defaultdict(float)
-        through: dict[tuple[int, int, int, int], float] = defaultdict(float)
+        self.below: dict[tuple[int, int], dict[int, float]] = {}
+        self.through: dict[tuple[int, int], dict[tuple[int, int], float]] = {}
         self.below_calls: dict[tuple[int, int, int], float] = defaultdict(float)
-        self.above: dict[tuple[int, int, int], float] = defaultdict(float)
+        self.above: dict[tuple[int, int], dict[int, float]] = {}
         self.awaits: dict[tuple[int, int], float] = defaultdict(float)
         self.selected: dict[tuple[int, int, int], float] = defaultdict(float)
         for step, count, time in zip(steps, counts, times, strict=True):
@@ -593,7 +683,8 @@ class _Tally:
             if step.begins and count:
                 self.calls[group, mine] += count
                 if step.by is not None:
-                    self.above[group, mine, step.by] += count
+                    above = self.above.setdefault((group, mine), {})
+                    above[step.by] = above.get(step.by, 0.0) + count
             if step.awaiting is not None:
                 self.awaits[group, step.awaiting] += count
             if step.selects:
@@ -603,39 +694,87 @@ class _Tally:
             if time:
                 self.sums[group, mine] += time
                 if enters >= 0:
-                    self.below[group, mine, enters] += time
-                    through[group, mine, step.code, enters] += time
-        self.entries: dict[tuple[int, int], dict[int, int]] = defaultdict(dict)
-        for (group, mine, code, enters), _ in sorted(through.items(), key=lambda item: item[1]):
-            self.entries[group, mine][code] = enters  # the one with most time comes last
+                    below = self.below.setdefault((group, mine), {})
+                    below[enters] = below.get(enters, 0.0) + time
+                    through = self.through.setdefault((group, mine), {})
+                    way = step.code, enters
+                    through[way] = through.get(way, 0.0) + time
 
     # --- places --------------------------------------------------------------
 
-    def places(self) -> dict[str, list[Place]]:
-        timers = self.tree.timers
-        of_group: dict[str, list[Place]] = {name: [] for name in self.names}
+    def places(self) -> dict[str, Places]:
+        of_group: list[list[tuple[int, float]]] = [[] for _ in self.names]
         whole: dict[int, float] = defaultdict(float)
-        for (group, _), ns in self.sums.items():
-            whole[group] += ns
-        callees = _sorted(self.below, timers)
-        callers = _largest(self.above, timers)
         for (group, owner), ns in self.sums.items():
-            if ns <= 0:
-                continue
-            share = ns / whole[group]
-            name = self.names[group]
-            if owner >= 0:
-                of_group[name].append(self._own(group, owner, ns, share, callees, callers))
-            elif owner in _KINDS:
-                parts = self._callees(group, owner, callees) if owner == _IMPORTS else ()
-                of_group[name].append(Place(_KINDS[owner], None, ns, share, callees=parts))
-            else:
-                of_group[name].append(self._waiting(group, owner, ns, share, callees))
+            whole[group] += ns
+            if ns > 0:
+                of_group[group].append((owner, ns))
+        return {
+            name: self._places(group, of_group[group], whole[group])
+            for group, name in enumerate(self.names)
+        }
+
+    def _places(self, group: int, sums: Sequence[tuple[int, float]], whole: float) -> Places:
+        """Those of a group, from the times of their owners."""
+        timers = self.tree.timers
+        own = [(owner, ns) for owner, ns in sums if owner >= 0]
+        own.sort(key=lambda pair: (-pair[1], timers[pair[0]].timer))
+        apart = [self._apart(group, owner, ns, ns / whole) for owner, ns in sums if owner < 0]
+        apart.sort(key=_position)
+
+        def make(at: int) -> Place:
+            if at >= len(own):
+                return apart[at - len(own)]
+            owner, ns = own[at]
+            return self._own(group, owner, ns, ns / whole)
+
+        def is_bare(at: int) -> bool:
+            key = group, own[at][0]
+            if key in self.slept or timers[key[1]].file is None:
+                return False
+            below = self.below.get(key)
+            return below is None or max(below.values()) <= 0
+
+        self._move_driver(group, own, apart, whole)
+        return Places(
+            [*(timers[owner] for owner, _ in own), *(place.timer for place in apart)],
+            [*(ns for _, ns in own), *(place.ns for place in apart)],
+            len(own),
+            make,
+            is_bare,
+            whole,
+            asleep=any(
+                owner >= 0 and of_group == group and self._asleep((group, owner))
+                for of_group, owner in self.slept
+            ),
+        )
+
+    def _move_driver(
+        self,
+        group: int,
+        own: list[tuple[int, float]],
+        apart: Sequence[Place],
+        whole: float,
+    ) -> None:
+        """`asyncio.run(...)` has the time of the loop's own work, which it does for the coroutines
+        that await: the place with most time among these says more, so it comes first."""
+        timers = self.tree.timers
+        callees = self._callees(group, own[0][0]) if own else []
+        if not callees or not _is_loop(callees[0].timer) or callees[0].ns < _MOSTLY * own[0][1]:
+            return
         awaiting = {timers[code] for _, code in self.awaits}
-        for mine in of_group.values():
-            mine.sort(key=_position)
-            _move_driver(mine, awaiting)
-        return of_group
+        for at, (owner, ns) in enumerate(own):
+            if at and timers[owner] in awaiting and ns / whole >= _HARDLY:
+                own.insert(at, own.pop(0))
+                return
+        if any(place.timer in awaiting and place.share >= _HARDLY for place in apart):
+            own.append(own.pop(0))
+
+    def _apart(self, group: int, owner: int, ns: float, share: float) -> Place:
+        if owner not in _KINDS:
+            return self._waiting(group, owner, ns, share)
+        parts = self._callees(group, owner) if owner == _IMPORTS else ()
+        return Place(_KINDS[owner], None, ns, share, callees=parts)
 
     def packages(self, of_group: str) -> list[Package]:
         """The time in each library's own routines, the largest first: what it does for the
@@ -689,62 +828,61 @@ class _Tally:
             of_group.sort(key=lambda package: (-package.ns, package.name))
         return packages
 
-    def _own(
-        self,
-        group: int,
-        owner: int,
-        ns: float,
-        share: float,
-        callees: Mapping[tuple[int, int], Sequence[int]],
-        callers: Mapping[tuple[int, int], int],
-    ) -> Place:
+    def _own(self, group: int, owner: int, ns: float, share: float) -> Place:
         timers, key = self.tree.timers, (group, owner)
         calls = self.calls.get(key)
-        looks, slept = self.slept.get(key, (0, 0.0)) if self.slept else (0, 0.0)
-        entries = self.entries.get(key)
+        ways = sorted(self.through.get(key, {}).items(), key=lambda way: way[1])
         return Place(
             "own",
             timers[owner],
             ns,
             share,
             None if calls is None else int(calls),
-            self._callees(group, owner, callees),
-            self._loop(group, owner, callers.get(key)),
-            min(slept, ns) if looks >= _LOOKS and slept >= _MOSTLY * ns else 0.0,
-            entries={timers[code]: timers[at] for code, at in entries.items()} if entries else {},
+            self._callees(group, owner),
+            self._loop(group, owner, self._caller(key)),
+            self._asleep(key),
+            # Of several entries, the one with most time comes last.
+            entries={timers[code]: timers[enters] for (code, enters), _ in ways},
         )
 
-    def _callees(
-        self, group: int, owner: int, callees: Mapping[tuple[int, int], Sequence[int]]
-    ) -> list[Part]:
+    def _asleep(self, key: tuple[int, int]) -> float:
+        """The sampled time without work of an owner that mostly slept; else 0."""
+        (looks, slept), ns = self.slept.get(key, (0, 0.0)), self.sums.get(key, 0.0)
+        return min(slept, ns) if looks >= _LOOKS and slept >= _MOSTLY * ns else 0.0
+
+    def _callees(self, group: int, owner: int) -> list[Part]:
+        """What an owner calls, the largest first; of equal ones, the first by name."""
         caller = _routine(owner) if owner <= _WAITING else owner
-        return [
+        parts = [
             Part(
                 self.tree.timers[code],
-                self.below[group, owner, code],
+                ns,
                 int(self.below_calls.get((group, caller, code), 0)),
             )
-            for code in callees.get((group, owner), ())
+            for code, ns in self.below.get((group, owner), {}).items()
+            if ns > 0
         ]
+        return sorted(parts, key=lambda part: (-part.ns, part.timer.timer))
+
+    def _caller(self, key: tuple[int, int]) -> int | None:
+        """The routine that calls an owner most often; of equal ones, the first by name."""
+        above = self.above.get(key)
+        if not above:
+            return None
+        timers = self.tree.timers
+        return min(above, key=lambda code: (-above[code], timers[code].timer, code))
 
     def _loop(self, group: int, owner: int, caller: int | None) -> Part | None:
         """The caller, if each of its calls makes many."""
         if caller is None:
             return None
-        calls = self.above[group, owner, caller]
+        calls = self.above[group, owner][caller]
         if calls < _MANY * max(1, self.calls.get((group, caller), 0)):
             return None
         return Part(self.tree.timers[caller], 0, int(calls))
 
-    def _waiting(
-        self,
-        group: int,
-        owner: int,
-        ns: float,
-        share: float,
-        callees: Mapping[tuple[int, int], Sequence[int]],
-    ) -> Place:
-        parts = self._callees(group, owner, callees)
+    def _waiting(self, group: int, owner: int, ns: float, share: float) -> Place:
+        parts = self._callees(group, owner)
         routine = _routine(owner)
         calls, caller = None, None
         awaits: list[tuple[tuple[int, int], Await]] = []
@@ -759,7 +897,7 @@ class _Tally:
             if awaits or awaiting:
                 most = awaits[0][0] if awaits else max(awaiting, key=self.awaits.__getitem__)
                 routine = most[1]
-                callers = {key[2]: n for key, n in self.above.items() if key[:2] == most}
+                callers = self.above.get(most, {})
                 caller = self._loop(
                     group, routine, max(callers, key=callers.__getitem__, default=None)
                 )
@@ -850,45 +988,7 @@ def _routine(waiting: int) -> int:
     return _WAITING - 1 - waiting if waiting < _WAITING else _OUTSIDE
 
 
-def _largest(
-    sums: Mapping[tuple[int, int, int], float], timers: Sequence[TimerRow]
-) -> dict[tuple[int, int], int]:
-    """For each group and owner, the routine with the largest sum; of equal ones, the first by
-    name."""
-    largest: dict[tuple[int, int], tuple[float, str, int]] = {}
-    for (group, owner, code), value in sums.items():
-        here = (-value, timers[code].timer, code)
-        largest[group, owner] = min(largest.get((group, owner), here), here)
-    return {key: code for key, (_, _, code) in largest.items()}
-
-
-def _sorted(
-    sums: Mapping[tuple[int, int, int], float], timers: Sequence[TimerRow]
-) -> dict[tuple[int, int], list[int]]:
-    """For each group and owner, the routines, the largest sum first; equal ones by name."""
-    parts: dict[tuple[int, int], list[int]] = defaultdict(list)
-    for (group, owner, code), value in sums.items():
-        if value > 0:
-            parts[group, owner].append(code)
-    for (group, owner), codes in parts.items():
-        codes.sort(key=lambda code: (-sums[group, owner, code], timers[code].timer))
-    return parts
-
-
-def _move_driver(mine: list[Place], awaiting: Collection[TimerRow]) -> None:
-    """`asyncio.run(...)` has the time of the loop's own work, which it does for the coroutines that
-    await: the place with most time among these says more, so it comes first."""
-    first = mine[0] if mine else None
-    if first is None or first.kind != "own" or (callee := first.callee) is None:
-        return
-    if not _is_loop(callee.timer) or callee.ns < _MOSTLY * first.ns:
-        return
-    for at, place in enumerate(mine):
-        if place.timer in awaiting and place.share >= _HARDLY and place is not first:
-            mine.insert(at, mine.pop(0))
-            return
-
-
 def _position(place: Place) -> tuple[int, float, str]:
-    rank = 0 if place.kind == "own" else 1 + APART.index(place.kind)
-    return rank, -place.ns, "" if place.timer is None else place.timer.timer
+    """Where what is apart comes."""
+    name = "" if place.timer is None else place.timer.timer
+    return APART.index(place.kind), -place.ns, name

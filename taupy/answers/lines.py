@@ -28,7 +28,7 @@ from taupy.analysis.line_times import (
     estimates,
     place_of,
 )
-from taupy.analysis.places import Place, timer_rows
+from taupy.analysis.places import Place, Places, timer_rows
 from taupy.answers.answer import Nothing
 from taupy.model import options
 from taupy.model.profile import LEAST_LOOKS, Profile
@@ -242,36 +242,39 @@ class Lines:
                 )
         return None
 
-    def named(self, group: Group, places: Sequence[Place]) -> list[Place]:
+    def named(self, group: Group, places: Places) -> Places:
         """Places of a group of threads, with their hottest lines and the text there; routines with
         the lines of their definitions."""
         of_place: dict[tuple[bool, str], list[LineRow]] = defaultdict(list)
         for row in self.by_group.get(group, ()):
             waits = row.callee is not None and is_wait(row.callee)
             of_place[waits, row.timer.timer].append(row)
-        named = []
-        waiting = {place.timer for place in places if place.kind == "waiting"}
-        for place in places:
-            name = "" if place.timer is None else place.timer.timer
-            if place.kind != "own" or place.timer not in waiting:
+        names = {name for _, name in of_place}
+        waiting = {place.timer for place in places.apart if place.kind == "waiting"}
+        with_lines: list[int] = []
+        for at, timer in enumerate(places.timers) if names else ():
+            if timer is None or timer.timer not in names:
                 continue
-            rows = of_place[False, name]
-            if _take_more(rows, place.ns):
+            with_lines.append(at)
+            rows = of_place[False, timer.timer]
+            if at < places.own and timer in waiting and _take_more(rows, places.ns[at]):
                 # A library's routine that waits, below what is known to wait, shows in the state.
-                of_place[True, name] += [row for row in rows if row.line.state in _ASLEEP]
-                of_place[False, name] = [row for row in rows if row.line.state not in _ASLEEP]
-        for place in places:
-            if place.timer is not None:
-                rows = of_place.get((place.kind == "waiting", place.timer.timer), [])
-                hot = self._awaited(place) if place.awaits else self.hot(rows) if rows else None
-                if hot:  # there may be a million places, most without a line
-                    ns = min(
-                        hot.time_ns, round(place.ns)
-                    )  # it is a part of the place, if estimated
-                    place = replace(place, hottest=hot._replace(time_ns=ns), source=hot.text)
-                place = self._defined(place)
-            named.append(place)
-        return named
+                of_place[True, timer.timer] += [row for row in rows if row.line.state in _ASLEEP]
+                of_place[False, timer.timer] = [
+                    row for row in rows if row.line.state not in _ASLEEP
+                ]
+
+        def named(place: Place) -> Place:
+            if place.timer is None:
+                return place
+            rows = of_place.get((place.kind == "waiting", place.timer.timer), [])
+            hot = self._awaited(place) if place.awaits else self.hot(rows) if rows else None
+            if hot:
+                ns = min(hot.time_ns, round(place.ns))  # it is a part of the place, if estimated
+                place = replace(place, hottest=hot._replace(time_ns=ns), source=hot.text)
+            return self._defined(place)
+
+        return places.changed(named, with_lines)
 
     def _defined(self, place: Place) -> Place:
         """A place with the lines of definitions."""

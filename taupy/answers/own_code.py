@@ -7,7 +7,7 @@ functions do counts for the routine of the program that calls them.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal
 
 from taupy.analysis.known_routines import is_wait
@@ -48,14 +48,15 @@ KINDS: Mapping[Kind, str] = {
 }
 
 
-def words(places: Iterable[Place], *, with_c: bool) -> dict[Kind, str]:
-    """What the kinds are called in the time of these places.
+def words(*, asleep: bool, with_c: bool) -> dict[Kind, str]:
+    """What the kinds are called in the time of places.
 
     Args:
+        asleep: whether samples saw any of them asleep.
         with_c: whether C functions were recorded. Otherwise they are in the program's own time.
     """
     called_so = {**KINDS} if with_c else {**KINDS, "own": "your code"}
-    if any(place.asleep_ns for place in places):
+    if asleep:
         called_so["wait"] = "waiting (sampled)"
     return called_so
 
@@ -168,10 +169,12 @@ def kinds(groups: Sequence[GroupPlaces]) -> dict[Kind, float]:
     sums: dict[Kind, float] = dict.fromkeys(KINDS, 0.0)
     for group in groups:
         if group.group == MAIN:
-            for place in group.places:
-                if place.kind == "own":
+            for place in group.places.own_times():
+                if isinstance(place, Place):
                     for kind, ns in by_kind(place).items():
                         sums[kind] += ns
+                else:
+                    sums["own"] += place
             for kind, ns, _ in apart(group):
                 sums[kind] += ns
     return {kind: ns for kind, ns in sums.items() if ns > 0}
@@ -180,7 +183,7 @@ def kinds(groups: Sequence[GroupPlaces]) -> dict[Kind, float]:
 def apart(group: GroupPlaces) -> Iterator[tuple[Kind, float, Place]]:
     """What is no routine's, with its time [ns]. Of the time outside, that in routines of libraries
     is theirs."""
-    for place in group.places:
+    for place in group.places.apart:
         if place.kind == "waiting":
             yield "wait", place.ns, place
         elif place.kind == "outside":
@@ -223,11 +226,10 @@ def _routines(
     paths: Mapping[str, str | None],
     whole: Mapping[tuple[str, str], float],
 ) -> Iterator[OwnRoutine]:
-    waits = {place.timer: place for place in group.places if place.kind == "waiting"}
-    for place in group.places:
+    waits = {place.timer: place for place in group.places.apart if place.kind == "waiting"}
+    for place in group.places[: group.places.own]:
         timer = place.timer
-        if place.kind != "own" or timer is None:
-            continue
+        assert timer is not None
         yield OwnRoutine(
             title,
             short(timer),
@@ -254,10 +256,10 @@ def _lines(
     lines = Lines.of_trial(db, trial, query.node_facts(db, trial), paths)
     titles = {group.group: group.title for group in groups}
     entries = {
-        (group.group, place.timer): place.entries
+        (group.group, group.places.timers[at]): group.places[at].entries
         for group in groups
-        for place in group.places
-        if place.kind == "own" and place.timer is not None
+        for at in group.places.with_lines
+        if at < group.places.own
     }
     for group, rows in lines.by_group.items():
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from taupy.analysis import places
 from taupy.analysis.line_times import HotLine
 from taupy.analysis.own_code import generated_for
-from taupy.analysis.places import Package, Part, Place, Seen, Tree
+from taupy.analysis.places import Package, Part, Place, Places, Seen, Tree
 from taupy.answers.answer import Nothing
 from taupy.answers.lines import Lines
 from taupy.dataclass import NamedTuple
@@ -82,7 +82,6 @@ class GroupPlaces(NamedTuple):
 
     Attributes:
         threads: how many there are.
-        places: own places first, the largest first.
         packages: the libraries' own routines, where the program's own code takes less than half of
             the time; the largest first.
         routines: those of libraries with the most time of their own, where no routine of the
@@ -91,7 +90,7 @@ class GroupPlaces(NamedTuple):
 
     group: Group
     threads: int
-    places: Sequence[Place]
+    places: Places
     packages: Sequence[Package] = ()
     routines: Sequence[Part] = ()
 
@@ -101,8 +100,8 @@ class GroupPlaces(NamedTuple):
 
     def first(self, limit: int | None) -> list[Place]:
         """The first own places, and all that is apart from them."""
-        own = [place for place in self.places if place.kind == "own"]
-        return [*own[:limit], *(place for place in self.places if place.kind != "own")]
+        own = self.places.own
+        return [*self.places[: own if limit is None else min(limit, own)], *self.places.apart]
 
 
 def views(db: ProfileDB, trial: int, options: Options) -> list[View]:
@@ -164,7 +163,7 @@ def hottest(groups: Sequence[GroupPlaces]) -> tuple[GroupPlaces, Place] | None:
         return None
     main, *others = groups
     own = [(group, group.places[0]) for group in groups if group.places[0].kind == "own"]
-    waiting = [place for place in main.places if place.kind == "waiting"]
+    waiting = [place for place in main.places.apart if place.kind == "waiting"]
     if sum(place.share for place in waiting) >= _MOSTLY:
         least = _HARDLY * waiting[0].ns
         for_others = [pair for pair in own if pair[0] in others and pair[1].ns >= least]
@@ -196,8 +195,8 @@ def _grouped(
     ]
 
 
-def _own_share(of_group: Sequence[Place]) -> float:
-    return sum(place.share for place in of_group if place.kind == "own")
+def _own_share(of_group: Places) -> float:
+    return sum(map(of_group.share, range(of_group.own)))
 
 
 def seen_in(db: ProfileDB, trial: int, table: Table) -> Seen:
@@ -327,9 +326,7 @@ def line(place: Place) -> int | None:
 
 def without_text(groups: Sequence[GroupPlaces]) -> list[GroupPlaces]:
     """The same places without what source text says."""
-    return [
-        group._replace(places=[_without_text(place) for place in group.places]) for group in groups
-    ]
+    return [group._replace(places=group.places.changed(_without_text)) for group in groups]
 
 
 def _without_text(place: Place) -> Place:

@@ -111,10 +111,10 @@ def _hot(db: ProfileDB, trial: int) -> Chosen:
     shares: dict[str, float] = {}
     for group in groups:
         of_group: dict[str, float] = {}
-        for place in group.places:
-            if place.timer is not None:
-                name = place.timer.timer
-                of_group[name] = of_group.get(name, 0.0) + place.share
+        for at, timer in enumerate(group.places.timers):
+            if timer is not None:
+                share = group.places.share(at)
+                of_group[timer.timer] = of_group.get(timer.timer, 0.0) + share
         for name, share in of_group.items():
             shares[name] = max(share, shares.get(name, 0.0))
     tree = Tree.of(table, parents)

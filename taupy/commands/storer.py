@@ -233,7 +233,7 @@ def _where(delivery: Delivery, judges: bool) -> list[str]:
     assert profile is not None
     judged = _judged(delivery) if judges else None
     groups = places.of_profile(profile) if judged is None else judged.places
-    imports = sum(place.share for group in groups[:1] for place in group.places
+    imports = sum(place.share for group in groups[:1] for place in group.places.apart
                   if place.kind == "imports")  # fmt: skip
     clauses = [f"{100 * imports:.0f} % of it imports"] if imports >= _MUCH_IMPORT else []
     findings = [] if judged is None else judged.judgement.findings

@@ -233,8 +233,8 @@ def _facts(
 
 def _group(group: GroupPlaces) -> dict[str, Any]:
     """Of a group of threads, its places and what is apart from them."""
-    own = [place for place in group.places if place.kind == "own"]
-    whole = sum(place.ns for place in group.places) or 1
+    own = group.places[: group.places.own]
+    whole = sum(group.places.ns) or 1
     return {
         "title": "" if group.group == MAIN else visible(group.title),
         "places": [_place(place, "own", place.ns, place.share) for place in own],

@@ -8,10 +8,9 @@ long it waited for others; of all others the time is divided by kind, as the mai
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import chain
 
 from taupy.analysis import places
-from taupy.analysis.places import Place, Seen, Tree
+from taupy.analysis.places import Places, Seen, Tree
 from taupy.answers.own_code import KINDS, kinds, waits, words
 from taupy.answers.places import GroupPlaces
 from taupy.dataclass import NamedTuple
@@ -114,18 +113,18 @@ def lanes(
     names = [str(at) for at in range(len(tree.threads))]
     tally = places.tally(tree, names, paths, seen)
     of_thread = tally.places()
-    names_of = words(chain.from_iterable(of_thread.values()), with_c=with_c)
+    names_of = words(asleep=any(mine.asleep for mine in of_thread.values()), with_c=with_c)
     bars_of: dict[Group, list[Lane]] = {group: [] for group in _TITLES}
     of_interest: set[Group] = set()
     for at in sorted(range(len(names)), key=lambda at: tree.threads[at]):
         thread, group = tree.threads[at], groups[at]
         shown: Group = "other ranks" if group == MAIN and is_job else group
-        mine = of_thread.get(names[at], [])
+        mine = of_thread[names[at]]
         if group == MAIN and _waits_mostly(mine, (cpu_ns or {}).get(thread)):
             of_interest.add("worker processes")
         if shown not in bars_of or not mine:
             continue
-        if any(place.kind == "own" for place in mine):
+        if mine.own:
             of_interest.add(group)
         of_kinds = kinds([GroupPlaces(MAIN, 1, mine, tally.packages(names[at]))])
         if (on_cpu := (cpu_ns or {}).get(thread)) is not None:
@@ -143,10 +142,10 @@ def lanes(
     ]
 
 
-def _waits_mostly(mine: Sequence[Place], cpu_ns: float | None) -> bool:
+def _waits_mostly(mine: Places, cpu_ns: float | None) -> bool:
     """Whether what is known to wait, or has no processor, is most of a thread's time."""
-    whole = sum(place.ns for place in mine)
-    known = sum(place.ns for place in mine if place.kind == "waiting")
+    whole = sum(mine.ns)
+    known = sum(place.ns for place in mine.apart if place.kind == "waiting")
     return max(known, 0.0 if cpu_ns is None else whole - cpu_ns) >= _MOSTLY * whole
 
 

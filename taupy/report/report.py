@@ -227,7 +227,7 @@ def _rest_ns(trial: TrialRow, groups: Sequence[GroupPlaces]) -> float:
         place.ns
         for group in groups
         if group.group == MAIN
-        for place in group.places
+        for place in group.places.apart
         if place.kind in ("imports", "exit")
     )
     return max(0.0, trial.duration_ns - sum(apart))

@@ -277,8 +277,7 @@ class _Screen:
         groups = [
             group
             for group in self.report.places
-            if group.group in {MAIN, *lanes_of}
-            or any(place.kind == "own" for place in group.places)
+            if group.group in {MAIN, *lanes_of} or group.places.own
         ]
         for group in groups:
             if group.group == MAIN:
@@ -299,7 +298,7 @@ class _Screen:
                 yield from self._lanes(of)
             if group.group == "other ranks":
                 yield from self._ranks()
-            shown = _first(group, self.detail.others)
+            shown = group.places.largest(self.detail.others, _LEAST)
             if self.detail.others and shown:
                 if of is None or group.group == "other ranks" or group.threads > 1:
                     yield from self._wrapped(f"in {group.title}:", "", "  ")
@@ -396,7 +395,7 @@ class _Screen:
 
     def _packages(self, group: GroupPlaces) -> Iterator[str]:
         """The largest libraries, where the program's own code is less than half."""
-        whole = sum(place.ns for place in group.places) or 1
+        whole = sum(group.places.ns) or 1
         shown = [package for package in group.packages if package.ns >= _LEAST * whole]
         if shown:
             names = [
@@ -526,7 +525,9 @@ class _Screen:
             parts = [f"{how}{notes}"]
         names = [what if self.verbose else what.partition(" (")[0] for what in report.unmeasured]
         parts += [f"not measured: {', '.join(names)}"] if names else []
-        hottest = [place.hottest for group in report.places for place in group.places]
+        hottest = (
+            group.places[at].hottest for group in report.places for at in group.places.with_lines
+        )
         if any(line is not None and not line.is_exact for line in hottest):
             parts.append("~ sampled")
         yield from self._space()
@@ -560,7 +561,7 @@ class _Screen:
             place.share
             for group in self.report.places
             if group.group == MAIN
-            for place in group.places
+            for place in group.places.apart
             if place.kind == "waiting"
         )
         lanes = [lane for of in self.report.lanes for lane in of.lanes if lane.thread is not None]
@@ -630,14 +631,9 @@ def _from_to(lanes: Sequence[Lane]) -> str:
     return first if first == last else f"{first} to {last}"
 
 
-def _first(group: GroupPlaces, most: int) -> list[Place]:
-    own = [place for place in group.places if place.kind == "own"]
-    return [place for place in own if place.share >= _LEAST][:most] or own[:1]
-
-
 def _of_libraries(group: GroupPlaces) -> list[Place]:
     """The routines of libraries with most time of their own, as rows."""
-    whole = sum(place.ns for place in group.places) or 1
+    whole = sum(group.places.ns) or 1
     return [
         Place("outside", part.timer, part.ns, part.ns / whole, part.calls)
         for part in group.routines
@@ -647,10 +643,10 @@ def _of_libraries(group: GroupPlaces) -> list[Place]:
 
 def main_places(group: GroupPlaces, most: int = places.FIRST) -> list[Place]:
     """The first own places; the largest waits, and imports if they are much, by their time."""
-    rows = _first(group, most)
-    waits = [place for place in group.places if place.kind == "waiting" and place.share >= _LEAST]
+    rows, apart = group.places.largest(most, _LEAST), group.places.apart
+    waits = [place for place in apart if place.kind == "waiting" and place.share >= _LEAST]
     waits = waits[: _WAITING if most <= places.FIRST else None]
-    imports = [place for place in group.places if place.kind == "imports" and place.share >= _MUCH]
+    imports = [place for place in apart if place.kind == "imports" and place.share >= _MUCH]
     return _merged(rows, waits, imports)
 
 

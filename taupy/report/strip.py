@@ -51,6 +51,6 @@ def strip(
     timed = {phase: ns for phase, ns in phases.items() if ns > 0}
     if not timed.keys() <= NO_TRAINING:
         return [Band(kind_of_phase(name), _NAMES.get(name, name), ns) for name, ns in timed.items()]
-    places = (place for group in groups if group.group == MAIN for place in group.places)
-    names = words(places, with_c=with_c)
+    asleep = any(group.places.asleep for group in groups if group.group == MAIN)
+    names = words(asleep=asleep, with_c=with_c)
     return [Band(kind, names[kind], ns) for kind, ns in kinds(groups).items()]

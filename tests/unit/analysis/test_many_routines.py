@@ -11,10 +11,13 @@ from taupy.analysis import places
 from taupy.analysis.findings import judged
 from taupy.analysis.findings.calls import Calls
 from taupy.analysis.known_routines import Grouped, Known, among
+from taupy.answers.own_code import kinds
+from taupy.answers.places import GroupPlaces, hottest
 from taupy.model.profile import Timer
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.writer import add_profile
 from taupy.report.evidence import trial_of
+from taupy.report.strip import strip
 from tests.builders import call, host, profile_of, wide_profile
 
 JOIN = "threading.py:Thread.join"
@@ -96,6 +99,21 @@ def test_what_call_paths_add_to_places_is_decided_once_for_each_step(monkeypatch
         return len(steps)
 
     assert decided(16_000) < 2 * decided(2_000)
+
+
+def test_only_the_places_that_are_looked_at_are_made(monkeypatch):
+    """Of hundreds of thousands of routines people see a few."""
+    tree, files = places.Tree.of_profile(wide_profile(3_000, timers=2_000))
+    own, made = places._Tally._own, []
+    monkeypatch.setattr(places._Tally, "_own", lambda *at: made.append(at[2]) or own(*at))
+    (of_group,) = places.places(tree, ["main thread"], files).values()
+    group = GroupPlaces("main thread", 1, of_group)
+    assert hottest([group])[1] is of_group[0]
+    bands = strip({}, [group], with_c=True)
+    assert [*of_group.largest(5, 0.0)] == of_group[:5]
+    assert len(made) == 5 < len(of_group)
+    assert sum(band.ns for band in bands) == sum(place.ns for place in of_group)
+    assert kinds([group]) == {"own": sum(of_group.ns)}
 
 
 def test_routines_that_lasted_are_those_with_such_a_sum_in_one_thread(trial):

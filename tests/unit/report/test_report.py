@@ -15,7 +15,7 @@ from taupy.analysis.findings import source
 from taupy.analysis.findings.calls import place
 from taupy.analysis.findings.limits import MOST_FINDINGS
 from taupy.analysis.line_times import HotLine
-from taupy.analysis.places import Part, Place
+from taupy.analysis.places import Part, Place, Places
 from taupy.answers.own_code import own_code
 from taupy.commands import main
 from taupy.model.profile import LineTime, SourceFile, Timer
@@ -148,12 +148,31 @@ def test_why_is_said_before_a_fourth_place(tmp_path):
     assert " ".join(first) not in screen.text(found, WIDTH, 13)
 
 
+def _with_places(group, places):
+    """A group of threads with these places."""
+    shown = sorted(places, key=lambda place: place.kind != "own")
+    own = sum(place.kind == "own" for place in shown)
+    return group._replace(
+        places=Places(
+            [place.timer for place in shown],
+            [place.ns for place in shown],
+            own,
+            shown.__getitem__,
+            lambda at: False,
+            group.places.whole,
+            asleep=any(place.asleep_ns for place in shown),
+            with_lines=range(len(shown)),
+        )
+    )
+
+
 def test_small_places_leave_the_screen_before_the_advice(tmp_path):
     measured = _report(tmp_path, gpu_faults.tiny_kernels())
     (main, *others) = measured.places
     own = next(place for place in main.places if place.kind == "own")
-    small = [replace(own, share=0.04 - 0.01 * at, ns=own.ns / 50, calls=77) for at in range(3)]
-    measured = replace(measured, places=[main._replace(places=[*main.places, *small]), *others])
+    shares = [0.04 - 0.01 * at for at in range(3)]
+    small = [replace(own, share=s, ns=s * main.places.whole, calls=77) for s in shares]
+    measured = replace(measured, places=[_with_places(main, [*main.places, *small]), *others])
     shown = [screen.text(measured, WIDTH, height) for height in range(40, 8, -1)]
     told = [("try:" in text, " 77x" in text) for text in shown]
     assert [*dict.fromkeys(told)] == [(True, True), (True, False), (False, False)]
@@ -307,7 +326,7 @@ def test_without_a_finding_the_place_that_takes_most_is_named(
     (main,) = measured.places
     first, *rest = main.places
     hot = HotLine("app.py", 9, line_ns, 1.0, None, None, count is not None, count)
-    named = main._replace(places=[replace(first, hottest=hot), *rest])
+    named = _with_places(main, [replace(first, hottest=hot), *rest])
     told = screen.no_findings(replace(measured, places=[named]))
     assert told.startswith("no findings") and told.endswith(said)
     with ProfileDB.open(str(tmp_path / "t.db")) as db:
@@ -324,7 +343,7 @@ def test_each_time_stands_beside_what_it_is_the_time_of(tmp_path):
     (main,) = measured.places
     hot = HotLine("life.py", 5, 80, 1.0, "new = copy.deepcopy(self.grid)", None)
     place = replace(main.places[0], hottest=hot, source=hot.text)
-    measured = replace(measured, places=[main._replace(places=[place])])
+    measured = replace(measured, places=[_with_places(main, [place])])
     assert (
         "  100 ns 100 % ████████ Life.step 40x  life.py:5 ~80 ns\n"
         "                        └ new = copy.deepcopy(self.grid) · deepcopy 60 ns\n"
@@ -414,8 +433,9 @@ def test_of_a_flat_run_the_calls_that_it_consists_of_are_shown(tmp_path):
         ("Publisher.read", 14_002, 3), ("Publisher.write", 6_001, 1),
     ]  # fmt: skip
     (main,) = measured.places
-    large = [replace(place, share=0.2) for place in main.places if place.kind == "own"]
-    assert "calls:" not in screen.text(replace(measured, places=[main._replace(places=large)]))
+    ns = 0.2 * main.places.whole
+    large = [replace(place, share=0.2, ns=ns) for place in main.places if place.kind == "own"]
+    assert "calls:" not in screen.text(replace(measured, places=[_with_places(main, large)]))
 
 
 def test_of_tests_the_slowest_are_named(tmp_path):
