@@ -69,7 +69,8 @@ def find(trial: Trial) -> Iterator[Finding]:
 
 
 def _growing(trial: Trial) -> list[TimerRow]:
-    """Routines whose calls take longer and longer, and that compute; not those that call them."""
+    """Routines whose calls take longer and longer, and that compute; not those that call them, nor
+    coroutines and generators: many are called before the first of them has done anything."""
     calls = trial.calls
     growing = {
         timer: max(calls.of_timer(timer).items(), key=lambda pair: pair[1].ns)
@@ -87,6 +88,9 @@ def _growing(trial: Trial) -> list[TimerRow]:
             other in growing and growing[other][1].ns >= _PART * whole.ns
             for other in below - {timer}
         )
+        function = source.function(trial, timer)
+        if function is not None and source.suspends(function):
+            continue
         if not is_caller and asleep <= _ASLEEP * seen:
             innermost.append(timer)
     return innermost

@@ -85,6 +85,18 @@ def enters(function: Function) -> list[ast.expr]:
     return [item.context_expr for block in blocks for item in block.items]
 
 
+def suspends(function: Function) -> bool:
+    """Whether a call of it does its work later: a coroutine or generator."""
+    stack: list[ast.AST] = [*function.body]
+    while stack:
+        part = stack.pop()
+        if isinstance(part, ast.Yield | ast.YieldFrom):
+            return True
+        if not isinstance(part, Function | ast.Lambda):
+            stack += ast.iter_child_nodes(part)
+    return isinstance(function, ast.AsyncFunctionDef)
+
+
 def names(node: ast.AST) -> set[str]:
     """All names and attributes in an expression."""
     plain = {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}

@@ -12,6 +12,7 @@ from taupy.analysis.findings import (
     polling,
     query_plans,
     same_work,
+    source,
     whole_searches,
 )
 from taupy.analysis.findings.hot_lines import Tree, changed
@@ -453,3 +454,18 @@ def test_a_header_before_a_record_is_no_single_byte():
 def test_a_dict_of_pairs_is_no_array():
     text = "import numpy\na = {}\nb = numpy.ones((2, 2))\nif (1, 2) in c: pass"
     assert piecemeal._dicts(ast.parse(text)) == {"a", "c"}
+
+
+@pytest.mark.parametrize(
+    ("text", "is_later"),
+    [
+        ("async def f(x): return x", True),
+        ("def f(xs):\n    for x in xs:\n        yield x", True),
+        ("def f(xs): yield from xs", True),
+        ("def f(xs):\n    def g():\n        yield 1\n    return [*g(), *xs]", False),
+    ],
+    ids=["coroutine", "generator", "delegates", "has a generator"],
+)
+def test_the_time_per_call_says_nothing_of_what_does_its_work_later(text, is_later):
+    """The first calls of many at a time begin before any of them has computed."""
+    assert source.suspends(ast.parse(text).body[0]) is is_later
