@@ -313,7 +313,7 @@ def by_kind(place: Place, waiting: Place | None = None) -> dict[Kind, float]:
 
 def waits(kinds: dict[Kind, float], ns: float) -> None:
     """Count so much of other kinds as waiting: of the one with the most time, then of the next, as
-    what tells of it does not tell in which it was."""
+    what reports it does not say in which it was."""
     for kind in sorted(kinds.keys() - {"wait"}, key=lambda kind: -kinds[kind]):
         part = min(kinds[kind], ns)
         if part > 0:

@@ -279,7 +279,7 @@ class Watch:
         return max(0, min(left, due - time.monotonic_ns())) if due else left
 
     def look_at_lines(self) -> None:
-        """Look, if it is time for that. The looks have a budget of their own, for waking up, too."""
+        """Look, if it is time. The looks have a budget of their own, for waking up, too."""
         if self.lines.due_ns and time.monotonic_ns() >= self.lines.due_ns:
             self.lines.look()
             now = time.thread_time_ns()

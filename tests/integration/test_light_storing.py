@@ -24,7 +24,9 @@ print(*sorted(sys.modules))
 def test_an_empty_run_is_stored_without_what_few_runs_need(tmp_path):
     state, database = tmp_path / "state", tmp_path / "taupy.db"
     script = tmp_path / "empty.py"
-    script.write_text("def unused():\n    pass\n\n\ndef job(): pass\n\n\nimport os\n\nos.kill(os.getpid(), 9)\n")
+    script.write_text(
+        "def unused():\n    pass\n\n\ndef job(): pass\n\n\nimport os\n\nos.kill(os.getpid(), 9)\n"
+    )
     environment = {**os.environ, "TAUPY_STATE_DIR": str(state), "HOME": str(tmp_path)}
     environment |= {"TMPDIR": str(tmp_path), "XDG_STATE_HOME": str(tmp_path)}  # no other runs there
     run = [sys.executable, "-m", "taupy", "run", "--no-watch", "--db", database, script]
