@@ -8,14 +8,13 @@ one note each; the time is measured anyway.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 
 from taupy.errors import UsageError
 from taupy.pattern import pattern
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from typing import Literal
 
 CPU_SETS = {
@@ -65,7 +64,7 @@ def listed(given: Sequence[str] | None, project: Mapping[str, object]) -> tuple[
     if text := os.environ.get("TAU_METRICS"):
         return _split([text]), "TAU_METRICS"
     value = project.get("metrics", [])
-    if isinstance(value, Mapping):
+    if isinstance(value, dict):
         value = []  # a table [tool.taupy.metrics] defines derived metrics
     if isinstance(value, str):
         value = [value]
@@ -98,7 +97,7 @@ def sampled(
     from taupy.catalog import timeline
 
     sets = project.get("sets", {})
-    names = timeline.names_of(words, sets if isinstance(sets, Mapping) else {})
+    names = timeline.names_of(words, sets if isinstance(sets, dict) else {})
     return names, frozenset(timeline.TIMELINE_NAMES) - set(words)
 
 
@@ -176,7 +175,7 @@ def metrics(names: Sequence[str], source: str, project: Mapping[str, object], gp
 
     answer, of_calls = Wanted(), metric_sources()
     user_sets = project.get("sets", {})
-    if not isinstance(user_sets, Mapping):
+    if not isinstance(user_sets, dict):
         raise UsageError("[tool.taupy.sets] in pyproject.toml is not a table of lists")
     without_gpu: list[str] = []
     waiting = list(names)[::-1]

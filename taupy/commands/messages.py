@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import select
 import sys
-from contextlib import suppress
 
 from taupy.escaping import visible
 
@@ -27,6 +26,7 @@ def leave_word(descriptor: int, *lines: str) -> None:
     """
     import os
     from _thread import start_new_thread  # `threading` takes long to import
+    from contextlib import suppress
 
     text = "".join(f"taupy: {visible(line)}\n" for line in lines)
     data = text.encode(errors="backslashreplace")

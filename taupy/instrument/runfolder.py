@@ -207,9 +207,9 @@ def _make(path: str) -> None:
 def _take_group(folder: Folder) -> None:
     """Give the folder this process's group, not that of the folder around it: see
     `state/rights.py`."""
-    from contextlib import suppress
-
     if os.fstat(folder.descriptor).st_gid != os.getegid():
+        from contextlib import suppress
+
         with suppress(OSError):
             os.fchown(folder.descriptor, -1, os.getegid())
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 import sys
-from contextlib import suppress
 
 from taupy.network import layers
 from taupy.pattern import pattern
@@ -430,6 +429,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     """End a command and those that it started; a compiler removes its own files meanwhile."""
     import signal
     import subprocess
+    from contextlib import suppress
 
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGTERM)

@@ -8,7 +8,6 @@ once: a project that was cloned belongs to the user, and is from elsewhere.
 from __future__ import annotations
 
 import os
-from contextlib import suppress
 
 from taupy.errors import note
 
@@ -58,6 +57,8 @@ def project_settings() -> dict[str, Any]:
 
 def trust_project() -> None:
     """Trust the project's folder and the current one from now on."""
+    from contextlib import suppress
+
     from taupy.state import places
 
     file = project_file()

@@ -9,19 +9,14 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from functools import cache
 
+from taupy.network import KINDS as KINDS
+from taupy.network import STEP as STEP
 from taupy.network import layers
 
-KINDS = (
-    *("data", "forward", "loss", "backward", "recompute", "optimizer", "scaling"),
-    *("communication", "checkpoint", "validation", "compile", "import"),
-)
-"""Those that a step may have."""
 APART = ("exit", "taupy")
 """Those that steps do not tell: after the program's last line; work of taupy itself."""
 _OF_GROUPS = {"IMPORT": "import", "EXIT": "exit", "OVERHEAD": "taupy"}
 GROUP = "PHASE_"
-STEP = "Optimizer.step#"
-"""Prefix of the names of timers that are called once a step."""
 
 
 @cache

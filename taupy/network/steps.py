@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from taupy.network import huggingface, jax, keras, lightning, loggers, torch
-from taupy.network.phases import KINDS, STEP
+from taupy.network import KINDS, STEP, huggingface, jax, keras, lightning, loggers, torch
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # the launcher imports this

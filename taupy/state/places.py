@@ -4,7 +4,6 @@ trusted once."""
 from __future__ import annotations
 
 import os
-from contextlib import suppress
 
 from taupy.errors import UsageError
 from taupy.state import changers
@@ -92,6 +91,8 @@ def trust(folder: str) -> None:
     path = os.path.realpath(folder)
     if is_trusted(path):
         return
+    from contextlib import suppress
+
     _trusted_here.add(path)
     if "\n" in path:
         return
@@ -105,9 +106,11 @@ def trust(folder: str) -> None:
 
 
 def _kept(state: str) -> list[str]:
-    with suppress(OSError), open_own(os.path.abspath(state)) as own:
-        return _lines(own)
-    return []
+    try:
+        with open_own(os.path.abspath(state)) as own:
+            return _lines(own)
+    except OSError:
+        return []
 
 
 def _lines(own: Folder) -> list[str]:

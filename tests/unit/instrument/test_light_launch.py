@@ -15,7 +15,7 @@ HEAVY = {
     "typing", "urllib.parse",
 }  # fmt: skip
 
-OF_OPTIONS = {"argparse", "gettext", "re", "enum"}
+OF_OPTIONS = {"argparse", "collections", "contextlib", "enum", "functools", "gettext", "re"}
 """What a command line with options needs; it takes as long to import as an interpreter to start."""
 ARGPARSE = """
 import argparse
