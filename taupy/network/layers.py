@@ -127,6 +127,14 @@ def lacking(timers: Iterable[Timer], facts: Mapping[str, str]) -> str | None:
     return "; ".join(lines) or None
 
 
+def lacks_collectives(remark: str) -> bool:
+    """Whether a remark of `lacking` says that `taupy setup torch` would have recorded them."""
+    return any(
+        "collectives" in line.partition(": not recorded")[0] and not_built("") in line
+        for line in remark.split("; ")
+    )
+
+
 def unknown_because(operators: str) -> str:
     """Why shapes and operations are unknown, from the metadata `OPERATORS`; "" if known."""
     if not operators.startswith(NOT_KNOWN):

@@ -101,15 +101,16 @@ def _notes(longer: Mapping[int, Longer], whole: Mapping[int, float]) -> Sequence
     large = [item for item in by_excess if item.excess_ns >= _LEAST_SHARE * whole[item.rank]]
     if large:
         worst = large[0]
+        rest = [rank for rank in whole if rank != worst.rank]
         notes.append(
             f"{worst.timer.timer} took rank {worst.rank} {duration(worst.excess_ns)} longer than "
-            "the median of the other ranks"
+            + (f"rank {rest[0]}" if len(rest) == 1 else "the median of the other ranks")
         )
         if len(whole) == 2 and len(large) == 2:
             other = large[1]
             notes.append(
-                f"{other.timer.timer} took rank {other.rank} {duration(other.excess_ns)} longer: "
-                "one of the two may be waiting for the other"
+                f"{other.timer.timer} took rank {other.rank} {duration(other.excess_ns)} longer "
+                f"than rank {worst.rank}: one of the two ranks may be waiting for the other"
             )
     else:
         notes.append("no routine of the program took a rank much longer than the others")

@@ -41,6 +41,8 @@ def document(report: Report) -> dict[str, Any]:
             "gpus": list(report.gpus),
             "threads": report.threads,
             "processes": report.processes,
+            "cpu_ns": sum(report.cpu_ns.values()) if report.cpu_ns else None,
+            "runnable_ns": report.runnable_ns,
         },
         "health": dict(report.remarks),
         "unmeasured": list(report.unmeasured),

@@ -221,13 +221,9 @@ def _facts(
     with_memory = of_process.get("Peak Resident Memory (KiB)", "")
     if with_memory.isdigit():
         yield f"peak *{size(1024 * int(with_memory))}*"
-    used = [of_process.get(f"CPU Time {kind} (s)", "") for kind in ("User", "System")]
-    try:
-        spent = sum(map(float, used))
-    except ValueError:
-        spent = 0.0
-    if spent and trial.duration_ns:
-        yield f"CPU *{100e9 * spent / trial.duration_ns:.0f} %* of one core"
+    if report.cpu_ns:
+        spent, among = screen.cpu_time(report.cpu_ns)
+        yield f"*{spent}* of CPU time{among}"
     yield f"trial {trial.id}, {trial.started_at[:16].replace('T', ' ')} UTC"
 
 

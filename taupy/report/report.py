@@ -17,7 +17,7 @@ from taupy.analysis.places import Tree
 from taupy.answers import places
 from taupy.answers.answer import module
 from taupy.answers.places import GroupPlaces
-from taupy.dataclass import dataclass, replace
+from taupy.dataclass import dataclass, field, replace
 from taupy.model import command_line
 from taupy.model.finding import Finding
 from taupy.model.job import is_rank
@@ -59,7 +59,7 @@ class Report:
         lanes: what each rank, worker process and further thread did.
         selector: how commands name the trial.
         database: what commands need to find it, such as ` --db FILE`; "" for the default one.
-        cpu_ns: CPU time of the host's threads; None if it was not measured.
+        cpu_ns: CPU time of each of the host's threads for which it was measured.
         runnable_ns: how long that thread waited for a processor that waited longest, if for more
             than a tenth of its time; sampled.
         gpu_times: for each GPU with a trace, why it did not compute all the time, and what to do.
@@ -91,7 +91,7 @@ class Report:
     lanes: Sequence[Lanes] = ()
     selector: str = ""
     database: str = ""
-    cpu_ns: float | None = None
+    cpu_ns: Mapping[ThreadRow, float] = field(default_factory=dict)
     runnable_ns: float = 0.0
     gpu_times: Sequence[tuple[str, str]] = ()
     autotuning: str = ""
@@ -184,7 +184,7 @@ def report(db: ProfileDB, trial: TrialRow, selector: str = "", database: str = "
         ),
         selector=selector,
         database=database,
-        cpu_ns=sum(of_findings.cpu_ns.values()) if of_findings.cpu_ns else None,
+        cpu_ns=of_findings.cpu_ns,
         runnable_ns=_runnable_ns(of_findings),
         gpu_times=_gpu_times(of_findings),
         autotuning=gpu_query.autotuning(db, trial.id),

@@ -18,6 +18,7 @@ from taupy.escaping import visible
 from taupy.model.finding import Finding, Severity
 from taupy.model.rows import ThreadRow, TimerRow
 from taupy.model.thread_groups import MAIN
+from taupy.network import layers
 from taupy.pprof.table import Painter
 from taupy.report.lanes import RANKS, Lane, Lanes
 from taupy.report.report import Report
@@ -212,7 +213,8 @@ class _Screen:
         if trial.state != "complete":
             yield from self._wrapped(f"{trial.state.upper()}: what follows is a part of the run")
         if report.runnable_ns:
-            used = "" if report.cpu_ns is None else f"{duration(report.cpu_ns)} of CPU time; "
+            spent, among = cpu_time(report.cpu_ns)
+            used = f"{spent} of CPU time{among}; " if report.cpu_ns else ""
             waited = duration(report.runnable_ns)
             yield from self._wrapped(
                 f"busy machine: {used}a thread waited {waited} for a processor"
@@ -301,7 +303,7 @@ class _Screen:
             shown = group.places.largest(self.detail.others, _LEAST)
             if self.detail.others and shown:
                 if of is None or group.group == "other ranks" or group.threads > 1:
-                    yield from self._wrapped(f"in {group.title}:", "", "  ")
+                    yield from self._wrapped(f"in {group.title}{_base(group)}:", "", "  ")
                 yield from self._rows(shown, self.detail.callees)
             elif not shown:
                 routines = _of_libraries(group)[: None if self.verbose else self.detail.others]
@@ -544,6 +546,8 @@ class _Screen:
             commands.insert(0, f"{self._command('pprof')} --thread {of_thread} --sort exclusive")
         if report.ranks:
             commands.append(self._command("ranks"))
+            if any(layers.lacks_collectives(remark) for remark in report.remarks.values()):
+                commands.insert(0, "taupy setup torch")
         elif report.gpu_ns:
             commands.append(self._command("kernels"))
         elif {phase.kind for phase in report.phases if phase.ns > 0} - NO_TRAINING:
@@ -579,6 +583,11 @@ class _Screen:
         )  # fmt: skip
 
 
+def _base(group: GroupPlaces) -> str:
+    """What the shares of a group of threads are of."""
+    return " (% of that)" if group.threads > 1 else ""
+
+
 def no_findings(report: Report) -> str:
     """Where nothing is found: whether one place takes most of the time nevertheless."""
     number = len(RULES) - len({abstention.kind for abstention in report.judgement.abstentions})
@@ -588,6 +597,16 @@ def no_findings(report: Report) -> str:
     if first is None or first.share < _MOSTLY or first.kind == "imports":
         return f"no findings: {number} rules have looked"
     return f"no findings by {number} rules, but {_mostly(first, mark_of(report))}"
+
+
+def cpu_time(cpu_ns: Mapping[ThreadRow, float]) -> tuple[str, str]:
+    """CPU time in all, and the processes or threads that it is the sum of, if several."""
+    processes = len({thread.node for thread in cpu_ns})
+    threads = sum(thread.threads for thread in cpu_ns)
+    among = f" in {processes} processes" if processes > 1 else ""
+    if not among and threads > 1:
+        among = f" in {threads} threads"
+    return duration(sum(cpu_ns.values())), among
 
 
 def mark_of(report: Report) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,8 @@ from taupy.model.sampled import STATES
 from taupy.network.layers import LACKING
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.writer import add_profile
+from taupy.report import front
+from taupy.report.report import report
 from taupy.study import versus
 from tests.builders import call, event, host, profile_of
 from tests.in_process import taupy
@@ -97,6 +100,26 @@ def test_a_busy_machine_is_said_beside_the_elapsed_time(store, runnable, busy):
     store(profile_of(host(call("main", 1, 10 * S), events=seen), duration_ns=10 * S))
     said = "busy machine: 6.50 s of CPU time; a thread waited 3.00 s for a processor"
     assert (said in taupy("report", "1").stdout) == busy
+    with ProfileDB.open("taupy.db") as db:
+        page = front.overview(db, report(db, db.latest()), 0)
+    assert "*6.50 s* of CPU time" in str(page)
+    trial = json.loads(taupy("report", "1", "--json").stdout)["trial"]
+    assert (trial["cpu_ns"], trial["runnable_ns"]) == (6.5 * S, runnable * S if busy else 0)
+
+
+def test_cpu_time_and_shares_of_several_threads_say_what_they_are_of(store):
+    seen = [event(STATES[1], [3.0 * S], "ns"), event("Thread CPU Time", [2.0 * S], "ns")]
+    serve = Timer("serve", "app.py", 3, path="/u/app.py")
+    store(
+        profile_of(
+            host(call("main", 1, 10 * S), events=seen),
+            *(host(call(serve, 1, S), thread=number, events=seen) for number in (1, 2)),
+            duration_ns=10 * S,
+        )
+    )
+    text = " ".join(taupy("report", "1", "-v").stdout.split())
+    assert "6.00 s of CPU time in 3 threads; a thread waited" in text
+    assert "in 2 other threads, added up (% of that):" in text
 
 
 def test_many_calls_of_a_routine_are_no_loop_in_its_caller(store):

@@ -10,6 +10,7 @@ import pytest
 
 from taupy.commands import main
 from taupy.model.profile import Timer
+from taupy.network import layers
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.writer import add_profile
 from taupy.report import contents, document, front, screen
@@ -87,9 +88,20 @@ def test_the_reason_stands_in_json_and_on_the_page(said, tmp_path):
 
 def test_of_two_ranks_one_may_wait_for_the_other(said):
     text = said(job([100, 300]), "report")
-    assert "work [{m.py}{3}] took rank 1 200 ms longer" in text
-    assert "run [{m.py}{7}] took rank 0 200 ms longer" in text
-    assert "one of the two may be waiting for the other" in text
+    assert "work [{m.py}{3}] took rank 1 200 ms longer than rank 0" in text
+    assert "run [{m.py}{7}] took rank 0 200 ms longer than rank 1" in text
+    assert "median" not in text
+    assert "one of the two ranks may be waiting for the other" in text
+
+
+@pytest.mark.parametrize("what", ["collectives", "backward passes by layer", None])
+def test_the_library_that_records_collectives_comes_next_where_it_lacks(what, said):
+    profile = job([100, 300])
+    if what:
+        cause = layers.not_built("2.13.0")
+        profile.metadata[layers.LACKING] = f"{what}: not recorded, since {cause}"
+    is_next = "next: taupy setup torch, taupy report" in said(profile, "report")
+    assert is_next == (what == "collectives")
 
 
 def test_even_ranks_have_no_rank_to_look_at(said):
