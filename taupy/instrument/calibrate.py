@@ -31,6 +31,7 @@ _OPTIONS = (  # options that change the cost of a call
 )
 _CALLS = 200
 _ROUNDS = 7
+_UNKNOWN = float("inf")
 _LINES_OF_BARE = 2  # in each turn
 
 
@@ -93,18 +94,29 @@ def calibrate(early: tuple[int, int], options: dict[str, Any]) -> dict[str, floa
         }
     )
     try:
-        _fastest(_empty_loop)
+        inside = min(_inside(engine.flat) for _ in range(_ROUNDS))
         measured = _fastest(_small_loop)
-        rows = {name: row[:3] for name, *row in engine.flat()}
     finally:
         engine.stop()
-    calls, inclusive, _ = rows.get("_empty", (0, 0, 0))
-    if not calls:
+    if inside == _UNKNOWN:
         return {}
     # In an uninstrumented run, about a third of the cost of calling an empty routine falls between
     # its entry and its return; this third is the routine's own time.
     own = max(0.0, empty - bare) / 3
     return {
         "call_ns": round(max(0.0, measured - small), 1),
-        "inner_ns": round(max(0.0, inclusive / calls - own), 1),
+        "inner_ns": round(max(0.0, inside - own), 1),
     }
+
+
+def _inside(flat: Callable[[], list[tuple[Any, ...]]]) -> float:
+    """Recorded time of a call of the empty routine in one round, in ns: the mean of all rounds
+    would have whatever interrupted one of them."""
+    before = _of_empty(flat())
+    _empty_loop(_CALLS)
+    calls, inclusive = map(int.__sub__, _of_empty(flat()), before)
+    return inclusive / calls if calls else _UNKNOWN
+
+
+def _of_empty(rows: list[tuple[Any, ...]]) -> tuple[int, int]:
+    return next(((row[1], row[2]) for row in rows if row[0] == "_empty"), (0, 0))
