@@ -68,6 +68,7 @@ TESTS = [
     "tests/unit/collectors",
     "tests/unit/ert",
     "tests/unit/instrument",
+    "tests/unit/watch/test_remote.py",
     "tests/fidelity",
 ]
 FIRST_OF_EACH_CLASS = "tests/fidelity/"  # the others are marked slow

@@ -176,15 +176,18 @@ static enum Kind kind_of(const Looks *looks, const char *file)
     return file_imports(file) ? IMPORT : file_is_own(&looks->own, file) ? OWN : OTHER;
 }
 
+static int is_at(const Code *code, uint32_t process, uint64_t address)
+{
+    return code->address == address && code->process == process;
+}
+
 static uint16_t *known_slot(Looks *looks, uint32_t process, uint64_t address)
 {
     size_t slot = table_hash(address ^ (uint64_t)process << 40) >> 40 & (KNOWN_SLOTS - 1);
-    for (;; slot = (slot + 1) & (KNOWN_SLOTS - 1)) {
-        const Code *code = &looks->known[looks->known_slots[slot] - 1];
-        if (looks->known_slots[slot] == 0 ||
-            (code->address == address && code->process == process))
-            return &looks->known_slots[slot];
-    }
+    while (looks->known_slots[slot] != 0 &&
+           !is_at(&looks->known[looks->known_slots[slot] - 1], process, address))
+        slot = (slot + 1) & (KNOWN_SLOTS - 1);
+    return &looks->known_slots[slot];
 }
 
 /* The code object at an address, if it is known. */
