@@ -272,7 +272,7 @@ class Places(Sequence[Place]):
     def __getitem__(self, at: slice) -> list[Place]: ...
     def __getitem__(self, at: int | slice) -> Place | list[Place]:
         if isinstance(at, slice):
-            return [self[one] for one in range(len(self.ns))[at]]
+            return [self[number] for number in range(len(self.ns))[at]]
         at = range(len(self.ns))[at]
         place = self._made.get(at)
         if place is None:

@@ -52,10 +52,10 @@ def module_of(file: str | None) -> str:
 
 def in_packages(path: str) -> str | None:
     """The part of a path below the last site-packages or dist-packages, None outside of these."""
-    _, found, below = path.replace("/dist-packages/", "/site-packages/").rpartition(
+    _, folder, below = path.replace("/dist-packages/", "/site-packages/").rpartition(
         "/site-packages/"
     )
-    return below if found else None
+    return below if folder else None
 
 
 def is_library(path: str, groups: str = "") -> bool:

@@ -326,7 +326,7 @@ def _events(db: ProfileDB, trial: TrialRow, _: Contents) -> list[Part]:
     parts: list[Part] = []
     for view in _views(db, trial, events.views, *events.PAGES):
         named = [column.name for column in view.columns].index("event")
-        rows = [row for row in view.rows if not _is_told(str(row[named]))]
+        rows = [row for row in view.rows if not is_elsewhere(str(row[named]))]
         if rows:
             title = view.title.replace("USER EVENTS Profile :", "USER EVENTS of ")
             columns = [
@@ -345,7 +345,7 @@ _STATISTICS: Mapping[str, str] = {
 """What people call the columns that TAU has other words for."""
 
 
-def _is_told(event: str) -> bool:
+def is_elsewhere(event: str) -> bool:
     """Whether another tab, or the head of the page, says what this event does."""
     kind = event.partition(", GPU ")[0]
     return is_answered(event) or kind in (RESIDENT, *HOST, *CUDA, "Thread CPU Time")

@@ -145,8 +145,8 @@ def lanes(
 def _waits_mostly(mine: Places, cpu_ns: float | None) -> bool:
     """Whether what is known to wait, or has no processor, is most of a thread's time."""
     whole = sum(mine.ns)
-    known = sum(place.ns for place in mine.apart if place.kind == "waiting")
-    return max(known, 0.0 if cpu_ns is None else whole - cpu_ns) >= _MOSTLY * whole
+    waiting = sum(place.ns for place in mine.apart if place.kind == "waiting")
+    return max(waiting, 0.0 if cpu_ns is None else whole - cpu_ns) >= _MOSTLY * whole
 
 
 def _name(thread: ThreadRow, group: Group, facts: Mapping[int, Mapping[str, str]]) -> str:

@@ -17,7 +17,7 @@ from taupy.answers.answer import module
 from taupy.commands import command_module, main
 from taupy.errors import TaupyError
 from taupy.model.options import settings
-from taupy.model.sampled import CUDA, GROWTH, KIB, PEAK, RESIDENT, STATES, is_answered
+from taupy.model.sampled import CUDA, GROWTH, KIB, PEAK, RESIDENT, STATES
 from taupy.model.step_times import TOKENS as TOKENS_OF_A_STEP
 from taupy.network.steps import TOKENS
 from taupy.pprof.cells import seen_by, with_short_kernels
@@ -73,6 +73,7 @@ def path(tmp_path, monkeypatch):
     profile.threads[0].lines = line_times(profile.threads[0].tree.timer[1])
     profile.threads[0].samples = [samples(RESIDENT, KIB, [100.0, 300.0])]
     profile.threads[0].user_events += [
+        event("message size", [24.0, 8.0]),
         event(RESIDENT, [100.0, 300.0], KIB),
         *(replace(event(GROWTH, [50.0], KIB), row=row) for row in (2, 4, 5)),
         replace(event(PEAK, [300.0], KIB), row=5),
@@ -254,7 +255,7 @@ def test_the_page_has_the_tables_of_the_command(path, capsys, name):
     asked = module(name).PAGES
     tables = [table for options in asked for table in of_command(capsys, name, options)]
     names, rows = together(tables)
-    rows = [row for row in rows if not is_answered(row.get("event", ""))]  # by other tabs
+    rows = [row for row in rows if not contents.is_elsewhere(row.get("event", ""))]
     assert together(of_view(view) for part in parts for view in part.views) == (names, rows)
     notes = [note for options in asked for note in notes_of_command(capsys, name, options)]
     shown = [note for part in parts
