@@ -201,7 +201,7 @@ class Place:
             a library or by recursion.
         asleep_ns: sampled time in which it slept or waited for a disk; 0 if it mostly worked.
         hottest: the line of the routine with the most time, if looks tell it.
-        source: text of that line.
+        source: text of that line, or else of the routine's definition.
         awaits: where coroutines were suspended while an event loop waits; the one to look at first
             is first, and its routine is `timer`.
         entries: of an own routine, a routine of a library that runs below it -> the callee through

@@ -243,8 +243,8 @@ class Lines:
         return None
 
     def named(self, group: Group, places: Places) -> Places:
-        """Places of a group of threads, with their hottest lines and the text there; routines with
-        the lines of their definitions."""
+        """Places of a group of threads, with their hottest lines and the text there, or that of a
+        routine's definition; routines with the lines of their definitions."""
         of_place: dict[tuple[bool, str], list[LineRow]] = defaultdict(list)
         for row in self.by_group.get(group, ()):
             waits = row.callee is not None and is_wait(row.callee)
@@ -272,7 +272,11 @@ class Lines:
             if hot:
                 ns = min(hot.time_ns, round(place.ns))  # it is a part of the place, if estimated
                 place = replace(place, hottest=hot._replace(time_ns=ns), source=hot.text)
-            return self._defined(place)
+            place = self._defined(place)
+            if hot is None and (timer := place.timer) and timer.line and timer.file:
+                text = self.texts.line(self.path(timer), timer.line)
+                place = place if timer.short_name == "<module>" else replace(place, source=text)
+            return place
 
         return places.changed(named, with_lines)
 

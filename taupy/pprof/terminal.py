@@ -3,8 +3,8 @@
 The only module that writes results. It does not depend on the contents of the views.
 
 - On a terminal, text is coloured and cut to the width of the window, and long text goes through
-  a pager (`pager.py`). In a pipe or file, text is not coloured, and cut to COLUMNS, or
-  `IN_A_PIPE`, columns except with `--wide`. NO_COLOR and FORCE_COLOR are honoured.
+  a pager (`pager.py`). In a pipe or file, text is not coloured, and cut to `IN_A_PIPE` columns
+  except with `--wide`. NO_COLOR and FORCE_COLOR are honoured.
 - Names may contain anything. Control characters, newlines, terminal escapes and bidirectional
   overrides are always escaped.
 """
@@ -132,7 +132,7 @@ def _lines(
     colored = False
     if form in ("text", "wide"):
         colored = wants_color(out) if color is None else color
-        window = (terminal_width(out) or _columns() or 0) if width is None else width
+        window = terminal_width(out) if width is None else width
         limit = window or (IN_A_PIPE if width is None else 0)
         if form == "wide":
             window = limit = 0
@@ -173,20 +173,14 @@ def terminal_width(stream: IO[str]) -> int:
     """Width of the stream's terminal; 0 (no limit) if it is not a terminal."""
     if not _is_terminal(stream):
         return 0
-    if (columns := _columns()) is not None:
-        return columns
+    try:
+        return max(0, int(os.environ["COLUMNS"]))
+    except (KeyError, ValueError):
+        pass
     try:
         return os.get_terminal_size(stream.fileno()).columns
     except (OSError, ValueError):
         return 80
-
-
-def _columns() -> int | None:
-    """What COLUMNS asks for, on a terminal or not."""
-    try:
-        return max(0, int(os.environ["COLUMNS"]))
-    except (KeyError, ValueError):
-        return None
 
 
 def _is_terminal(stream: IO[str]) -> bool:

@@ -685,7 +685,7 @@ def _kind(place: Place) -> str:
 
 
 def text_of(place: Place, width: int) -> str:
-    """The source text of a place's hottest line; of imports, which, with their times."""
+    """The source text of a place; of imports, which, with their times."""
     if place.kind == "imports":
         parts = [
             (places.short(part.timer).removeprefix("import "), duration(part.ns))

@@ -204,7 +204,7 @@ def outputs(name: str, folder: Path) -> Iterator[tuple[str, str, str]]:
     environment = {
         "TAUPY_DB": str(database),
         "TAUPY_STATE_DIR": str(folder / "state"),
-        "COLUMNS": "0",
+        "COLUMNS": "100",
         "NO_COLOR": "1",
     }
     for command in asked.commands:

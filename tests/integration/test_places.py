@@ -119,7 +119,8 @@ def test_awaits_in_sequence_show_as_waiting_of_the_coroutine(runs):
         "fetch", "prog.py", 2, 50,
     )  # fmt: skip
     assert (waiting["caller"], waiting["calls_by_caller"]) == ("load", 50)
-    assert "; mostly waiting at prog.py:2 (" in ended.stderr
+    # On a busy machine, importing asyncio takes long.
+    assert re.search(r"; mostly waiting at prog\.py:[23] \(|% of it imports", ended.stderr)
 
 
 @pytest.mark.slow

@@ -169,15 +169,6 @@ def test_wide_text_is_not_cut_anywhere(monkeypatch):
     assert name in out.getvalue()
 
 
-def test_in_a_pipe_lines_fit_into_columns(monkeypatch):
-    monkeypatch.setenv("COLUMNS", "48")
-    out = io.StringIO()
-    rows = [(99.5, 1, 1, "f" * 100, ""), (1.0, 1, 1, "g", "")]
-    terminal.show(View("T", ROUTINES.columns, rows, notes=["word " * 30]), stream=out)
-    assert max(map(len, out.getvalue().splitlines())) == 48
-    assert terminal.terminal_width(out) == 0  # all rows are shown, as in any pipe
-
-
 def test_on_a_terminal_lines_fit_and_hot_rows_glow(monkeypatch):
     monkeypatch.setenv("COLUMNS", "48")
     out = Terminal()
