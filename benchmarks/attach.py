@@ -46,8 +46,8 @@ text = " ".join(map(str, data))
 def work(number):
     ordered = sorted(data, key=lambda value: -value)
     found = re.findall(r"[1-9]7", text)
-    text = json.dumps(data)
-    return len(ordered) + len(found) + len(text)
+    dumped = json.dumps(data)
+    return len(ordered) + len(found) + len(dumped)
 for number in pieces():
     for _ in range(40):
         work(number)

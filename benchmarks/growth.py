@@ -103,13 +103,13 @@ def stored(profile: Profile, path: Path) -> Path:
 
 
 def answer_s(words: list[str], database: Path) -> float:
-    said = io.StringIO()
-    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(said):
+    messages = io.StringIO()
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(messages):
         began = time.process_time()
         code = taupy([*words, "--db", str(database)])
         took = time.process_time() - began
-    if code == USAGE and not said.getvalue().startswith(NOTHING):
-        raise SystemExit(f"taupy {' '.join(words)} was refused: {said.getvalue()}")
+    if code == USAGE and not messages.getvalue().startswith(NOTHING):
+        raise SystemExit(f"taupy {' '.join(words)} was refused: {messages.getvalue()}")
     return took
 
 
