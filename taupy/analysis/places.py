@@ -35,8 +35,9 @@ from taupy.model.forest import callers_first, levels
 from taupy.model.metric import TIME
 from taupy.model.profile import Profile
 from taupy.model.rows import ThreadRow, TimerRow
-from taupy.model.sampled import suspended_line
+from taupy.model.sampled import READY, suspended_line
 from taupy.model.table import Amount, Table
+from taupy.model.thread_groups import MAIN
 
 Kind = Literal["own", "waiting", "imports", "exit", "outside"]
 """A routine of the program; waiting in libraries; imports; what passes after the program's last
@@ -148,30 +149,37 @@ class Package(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What samples and awaits say of rows of a tree.
+    """What samples, awaits and CPU times say of a tree.
 
     Attributes:
         asleep: samples, and the sampled time without work [ns].
         waits: lines at which coroutines were suspended, each with how often and for how long [ns].
+        ready_ns: how long threads, by their codes, were on a CPU, or seen in a queue for one.
     """
 
     asleep: dict[int, tuple[int, float]] = field(default_factory=dict)
     waits: dict[int, list[tuple[int, int, float]]] = field(default_factory=dict)
+    ready_ns: dict[int, float] = field(default_factory=dict)
 
+    def note_ready(self, thread: int, event: str, ns: float) -> None:
+        """Note what an event says of how long a thread, by its code, could work."""
+        if event in READY:
+            self.ready_ns[thread] = self.ready_ns.get(thread, 0.0) + ns
 
-def waits_of(profile: Profile) -> dict[int, list[tuple[int, int, float]]]:
-    """Those of a profile that was just measured, by row of its tree (`Tree.of_profile`)."""
-    waits: dict[int, list[tuple[int, int, float]]] = {}
-    before = 0
-    for measured in profile.threads:
-        if measured.thread.kind != "host":
-            continue
-        for event in measured.user_events:
-            if event.row is not None and (line := suspended_line(event.name)) is not None:
-                wait = line, event.count, event.count * event.mean
-                waits.setdefault(before + event.row, []).append(wait)
-        before += len(measured.tree)
-    return waits
+    @classmethod
+    def of_profile(cls, profile: Profile) -> Seen:
+        """Of a profile that was just measured (`Tree.of_profile`), without its samples of sleep."""
+        seen = cls()
+        before = 0
+        measured = [thread for thread in profile.threads if thread.thread.kind == "host"]
+        for code, thread in enumerate(measured):
+            for event in thread.user_events:
+                ns = event.count * event.mean
+                seen.note_ready(code, event.name, ns)
+                if event.row is not None and (line := suspended_line(event.name)) is not None:
+                    seen.waits.setdefault(before + event.row, []).append((line, event.count, ns))
+            before += len(thread.tree)
+        return seen
 
 
 class Await(NamedTuple):
@@ -200,6 +208,8 @@ class Place:
         caller: the program's routine each call of which makes many of the place, in a loop, through
             a library or by recursion.
         asleep_ns: sampled time in which it slept or waited for a disk; 0 if it mostly worked.
+        off_cpu_ns: beside the main thread, its time beyond what its threads had a CPU for, or were
+            seen in a queue for one: the least that it waited; 0 if it may mostly have worked.
         hottest: the line of the routine with the most time, if looks tell it.
         source: text of that line, or else of the routine's definition.
         awaits: where coroutines were suspended while an event loop waits; the one to look at first
@@ -216,6 +226,7 @@ class Place:
     callees: Sequence[Part] = ()
     caller: Part | None = None
     asleep_ns: float = 0.0
+    off_cpu_ns: float = 0.0
     hottest: HotLine | None = None
     source: str | None = None
     awaits: Sequence[Await] = ()
@@ -230,6 +241,11 @@ class Place:
     def self_ns(self) -> float:
         """Time in the routine itself."""
         return self.ns - sum(callee.ns for callee in self.callees)
+
+    @property
+    def waits_ns(self) -> float:
+        """The part of its time in which it is known not to work; 0 if it mostly did."""
+        return max(self.asleep_ns, self.off_cpu_ns)
 
 
 class Places(Sequence[Place]):
@@ -730,7 +746,7 @@ class _Tally:
 
         def is_bare(at: int) -> bool:
             key = group, own[at][0]
-            if key in self.slept or timers[key[1]].file is None:
+            if key in self.slept or key in self.off_cpu or timers[key[1]].file is None:
                 return False
             below = self.below.get(key)
             return below is None or max(below.values()) <= 0
@@ -841,6 +857,7 @@ class _Tally:
             self._callees(group, owner),
             self._loop(group, owner, self._caller(key)),
             self._asleep(key),
+            self._off_cpu(key),
             # Of several entries, the one with most time comes last.
             entries={timers[code]: timers[enters] for (code, enters), _ in ways},
         )
@@ -849,6 +866,29 @@ class _Tally:
         """The sampled time without work of an owner that mostly slept; else 0."""
         (looks, slept), ns = self.slept.get(key, (0, 0.0)), self.sums.get(key, 0.0)
         return min(slept, ns) if looks >= _LOOKS and slept >= _MOSTLY * ns else 0.0
+
+    def _off_cpu(self, key: tuple[int, int]) -> float:
+        """How long an owner had no CPU at least, if that is most of its time; else 0."""
+        ns = self.off_cpu.get(key, 0.0)
+        return ns if ns >= _MOSTLY * self.sums[key] else 0.0
+
+    @cached_property
+    def off_cpu(self) -> dict[tuple[int, int], float]:
+        """The time of routines of the program beyond what each of their threads can have worked.
+        Not of the main thread: where it has to wait for a processor and nothing has seen that, its
+        work would count as waiting."""
+        tree, ready = self.tree, self.seen.ready_ns
+        owner_of = [context.owner for context in self.contexts]
+        spent: dict[tuple[int, int], float] = defaultdict(float)
+        for thread, context, ns in zip(tree.thread, self.context, tree.exclusive, strict=True):
+            if thread in ready and ns and owner_of[context] >= 0:
+                spent[thread, owner_of[context]] += ns
+        beyond: dict[tuple[int, int], float] = defaultdict(float)
+        for (thread, owner), ns in spent.items():
+            group = self.groups[thread]
+            if ns > ready[thread] and self.names[group] != MAIN:
+                beyond[group, owner] += ns - ready[thread]
+        return dict(beyond)
 
     def _callees(self, group: int, owner: int) -> list[Part]:
         """What an owner calls, the largest first; of equal ones, the first by name."""

@@ -296,8 +296,8 @@ def _kind_of_row(row: LineRow, entries: Mapping[TimerRow, TimerRow]) -> Kind:
 def by_kind(place: Place, waiting: Place | None = None) -> dict[Kind, float]:
     """The time [ns] of a routine of the program by kind, and what is known to wait in it.
 
-    What samples saw asleep waits: in the part with the most time, then in the next, as samples do
-    not tell in which.
+    What samples saw asleep, or had no CPU, waits: in the part with the most time, then in the next,
+    as nothing tells in which.
     """
     timer = place.timer
     mine: Kind = "own" if timer is None or timer.file is not None else kind_of(timer)
@@ -305,7 +305,7 @@ def by_kind(place: Place, waiting: Place | None = None) -> dict[Kind, float]:
     for callee in place.callees:
         kind = kind_of(callee.timer)
         kinds[kind] = kinds.get(kind, 0.0) + callee.ns
-    waits(kinds, place.asleep_ns)
+    waits(kinds, place.waits_ns)
     if waiting is not None:
         kinds["wait"] = kinds.get("wait", 0.0) + waiting.ns
     return kinds

@@ -26,7 +26,7 @@ from taupy.model import callpaths, options
 from taupy.model.profile import Profile
 from taupy.model.question import Condition, Question
 from taupy.model.rows import TimerRow
-from taupy.model.sampled import STATES, SUSPENDED, suspended_line
+from taupy.model.sampled import READY, STATES, SUSPENDED, suspended_line
 from taupy.model.table import Table
 from taupy.model.thread_groups import GROUPS, Group, groups_of
 from taupy.pprof.view import Cell, Column, View
@@ -67,6 +67,7 @@ _COLUMNS = (
     Column("caller_line", "int", audience="machines"),
     Column("calls_by_caller", "int", audience="machines"),
     Column("asleep_ns", "time_ns", "Asleep\n(sampled)", spare=True),
+    Column("off_cpu_ns", "time_ns", "Off CPU\nat least", spare=True),
     Column("awaits", audience="machines"),
 )
 
@@ -153,8 +154,8 @@ def of_table(
 def of_profile(profile: Profile) -> list[GroupPlaces]:
     """The same of a profile that was just measured, without its samples."""
     tree, paths = Tree.of_profile(profile)
-    seen = Seen({}, places.waits_of(profile))
-    return _grouped(tree, profile.node_metadata, paths, Lines.of_profile(profile), seen)
+    lines, seen = Lines.of_profile(profile), Seen.of_profile(profile)
+    return _grouped(tree, profile.node_metadata, paths, lines, seen)
 
 
 def hottest(groups: Sequence[GroupPlaces]) -> tuple[GroupPlaces, Place] | None:
@@ -162,14 +163,14 @@ def hottest(groups: Sequence[GroupPlaces]) -> tuple[GroupPlaces, Place] | None:
     if not groups:
         return None
     main, *others = groups
-    own = [(group, group.places[0]) for group in groups if group.places[0].kind == "own"]
     waiting = [place for place in main.places.apart if place.kind == "waiting"]
     if sum(place.share for place in waiting) >= _MOSTLY:
         least = _HARDLY * waiting[0].ns
-        for_others = [pair for pair in own if pair[0] in others and pair[1].ns >= least]
-        dearest = max(for_others, key=lambda pair: pair[1].ns, default=None)
+        first = ((group, place) for group in others for place in group.first(FIRST))
+        for_others = [pair for pair in first if pair[1].kind == "own" and pair[1].ns >= least]
+        dearest = max(for_others, key=lambda pair: pair[1].ns - pair[1].waits_ns, default=None)
         return dearest or (main, waiting[0])
-    return own[0] if own and own[0][0] is main else None
+    return (main, main.places[0]) if main.places.own else None
 
 
 def _grouped(
@@ -200,18 +201,26 @@ def _own_share(of_group: Places) -> float:
 
 
 def seen_in(db: ProfileDB, trial: int, table: Table) -> Seen:
-    """What samples and awaits say of the rows of a table."""
+    """What samples, awaits and CPU times say of the rows of a table."""
     from taupy.profiledb.trial_facts import events_beginning
     from taupy.profiledb.values import values
 
-    events = Condition("event", (*_IDLE, *events_beginning(db, trial, SUSPENDED)))
+    noted_events = (*READY, *_IDLE, *events_beginning(db, trial, SUSPENDED))
+    events = Condition("event", noted_events)
     by = ("thread", "callpath", "event")
     question = Question((trial,), (), by, (events,), values=("event.count", "event.total"))
     noted = values(db, question)
     columns = (*map(noted.row_labels, by), *map(noted.column, question.values))
     asleep: dict[tuple[object, object], tuple[int, float]] = {}
     waits: dict[tuple[object, object], list[tuple[int, int, float]]] = {}
+    threads, paths = table.labels["thread"], table.labels["callpath"]
+    code_of = {thread: code for code, thread in enumerate(threads)}
+    seen = Seen()
     for thread, path, event, number, total in zip(*columns, strict=True):
+        if event.name in READY:
+            if thread in code_of:
+                seen.note_ready(code_of[thread], event.name, total or 0.0)
+            continue
         if path is None:
             continue
         line = suspended_line(event.name)
@@ -221,10 +230,8 @@ def seen_in(db: ProfileDB, trial: int, table: Table) -> Seen:
             looks, ns = asleep.get((thread, path), (0, 0.0))
             asleep[thread, path] = looks + int(number or 0), ns + (total or 0.0)
     if not asleep and not waits:
-        return Seen()
-    threads, paths = table.labels["thread"], table.labels["callpath"]
+        return seen
     noted_paths = {path for _, path in (*asleep, *waits)}
-    seen = Seen({}, {})
     for row, code in enumerate(table.codes["callpath"]):
         if paths[code] in noted_paths:
             key = threads[table.codes["thread"][row]], paths[code]
@@ -271,6 +278,7 @@ def _row(group: Group, place: Place) -> tuple[Cell, ...]:
         *((None, None) if caller is None else (caller.timer.file, caller.timer.line)),
         caller and caller.calls,
         place.asleep_ns or None,
+        place.off_cpu_ns or None,
         _awaits(place),
     )
 

@@ -273,7 +273,7 @@ def _hottest(group: GroupPlaces, place: Place, imports: float = 0.0) -> str:
     is_part = line is not None and line.time_ns < _MOSTLY * place.ns
     if place.timer is not None and is_part and place.timer.short_name != "<module>":
         where = places.where(place.timer, line)  # the time is the routine's, not that of one line
-    if place.kind == "waiting":
+    if place.kind == "waiting" or place.waits_ns:
         most = "mostly waiting at"
     else:
         share = place.share / max(1 - imports, place.share)

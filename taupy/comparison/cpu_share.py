@@ -13,12 +13,13 @@ from typing import NamedTuple
 from taupy.analysis.compare import median
 from taupy.comparison.sides import Side, in_turns
 from taupy.model.question import Condition, Question
+from taupy.model.sampled import CPU_TIME
 from taupy.profiledb import trial_facts
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.values import values
 
 _HOST = Condition("kind", ("host",))
-_CPU_TIME = Condition("event", ("Thread CPU Time",))
+_CPU_TIME = Condition("event", (CPU_TIME,))
 _INTERRUPTED = "Context Switches Involuntary"
 
 

@@ -110,3 +110,7 @@ def is_answered(event: str) -> bool:
 SLEEPING = "Seen Sleeping"
 STATES = ("Seen on CPU", "Seen Runnable", SLEEPING, "Seen in Disk Wait")
 """In the order of `taupy.state.looks.STATES`; their total is the time that samples represent."""
+
+CPU_TIME = "Thread CPU Time"
+READY = (CPU_TIME, STATES[1])
+"""In what they say a thread either worked or could have."""

@@ -30,7 +30,7 @@ from taupy.model.profile import (
     Timer,
     UserEvent,
 )
-from taupy.model.sampled import RESIDENT
+from taupy.model.sampled import CPU_TIME, RESIDENT
 from taupy.model.streams import HostPath, merged_events
 from taupy.network import layers
 from taupy.network.phases import group_of
@@ -291,9 +291,9 @@ def _threads(
             events += [_user_event(noted, row_of) for noted in growth_events(thread)]
         where = _where(settings, part, node, number, thread)
         if thread.several is not None:
-            events.append(thread.several.cpu.event("Thread CPU Time", "ns"))
+            events.append(thread.several.cpu.event(CPU_TIME, "ns"))
         elif thread.cpu_ns:
-            events.append(UserEvent.once("Thread CPU Time", "ns", float(thread.cpu_ns)))
+            events.append(UserEvent.once(CPU_TIME, "ns", float(thread.cpu_ns)))
         measured = ThreadProfile(where, tree, events, steps=_steps(thread, settings))
         if has_inputs:
             from taupy.record.operator_inputs import inputs_of

@@ -19,7 +19,7 @@ from taupy.model.profile import Steps
 from taupy.model.progress import SILENT, Progress
 from taupy.model.question import VALUES, Question
 from taupy.model.rows import TrialRow
-from taupy.model.sampled import CUDA, CUDA_ALLOCATED, HOST, RESIDENT, is_answered
+from taupy.model.sampled import CPU_TIME, CUDA, CUDA_ALLOCATED, HOST, RESIDENT, is_answered
 from taupy.model.step_times import per_step
 from taupy.network.operators import NOT_OPERATORS
 from taupy.network.phase_sums import NO_PHASE
@@ -348,7 +348,7 @@ _STATISTICS: Mapping[str, str] = {
 def is_elsewhere(event: str) -> bool:
     """Whether another tab, or the head of the page, says what this event does."""
     kind = event.partition(", GPU ")[0]
-    return is_answered(event) or kind in (RESIDENT, *HOST, *CUDA, "Thread CPU Time")
+    return is_answered(event) or kind in (RESIDENT, *HOST, *CUDA, CPU_TIME)
 
 
 def _ranks(db: ProfileDB, trial: TrialRow, contents: Contents) -> list[Part]:

@@ -58,6 +58,12 @@ MOST_CALLEES = 8
 MOST_EVIDENCE = 3
 """Tables of evidence of a finding, and rows of each; `taupy report --json` has all."""
 
+MOST_ROUTINES = 8
+"""Routines of libraries in threads that run no code of the program."""
+
+MOST_CALLS = 20
+"""Calls into which a run divides; `taupy report --json` has more."""
+
 MOST_LANES = 16
 """Bars of each group of ranks, processes or threads."""
 
@@ -84,7 +90,7 @@ def overview(db: ProfileDB, report: Report, unmeasured_paths: int) -> dict[str, 
         "strip": [
             {"kind": band.kind, "name": band.name, "ns": round(band.ns)} for band in report.strip
         ],
-        "groups": [_group(group) for group in report.places],
+        "groups": [_group(report, group) for group in report.places],
         "findings": [_finding(report, finding, threads) for finding in report.judgement.findings],
         "gpu": [
             visible(line)
@@ -227,14 +233,29 @@ def _facts(
     yield f"trial {trial.id}, {trial.started_at[:16].replace('T', ' ')} UTC"
 
 
-def _group(group: GroupPlaces) -> dict[str, Any]:
-    """Of a group of threads, its places and what is apart from them."""
+def _group(report: Report, group: GroupPlaces) -> dict[str, Any]:
+    """Of a group of threads, its places or those of libraries, what is apart from them, and what
+    else the screen says of it."""
     own = group.places[: group.places.own]
     whole = sum(group.places.ns) or 1
+    is_main = group.group == MAIN
+    is_alone = not own and any(of.group == group.group for of in report.lanes)
+    of_libraries = screen.of_libraries(group)[:MOST_ROUTINES] if is_alone else []
+    named = sum(place.share for place in screen.main_places(group)) if is_main else 1.0
+    divided = screen.division(report, named) if is_main else None
+    notes = [] if divided is None else [(divided[0], divided[1][:MOST_CALLS])]
+    if (is_main or is_alone) and (packages := screen.packages(report, group)):
+        notes.append(("by package", packages))
     return {
-        "title": "" if group.group == MAIN else visible(group.title),
-        "places": [_place(place, "own", place.ns, place.share) for place in own],
+        "title": "" if is_main else visible(group.title),
+        "places": [
+            *(_place(place, "own", place.ns, place.share) for place in own),
+            *(_place(place, "lib", place.ns, place.share) for place in of_libraries),
+        ],
         "apart": [_place(place, kind, ns, ns / whole) for kind, ns, place in apart(group)],
+        "notes": [
+            {"title": visible(title), "parts": [*map(visible, parts)]} for title, parts in notes
+        ],
     }
 
 

@@ -41,6 +41,7 @@ _OF_PHASES: Mapping[str, str] = {
     "█": "green", "▓": "magenta", "▚": "bright_yellow", "▞": "bright_red",
 }  # fmt: skip
 _TITLE = "Where the time goes"
+_TESTS = "slowest tests"
 _BAR = 8
 _NARROW = 66
 """In fewer columns there are no bars."""
@@ -306,7 +307,7 @@ class _Screen:
                     yield from self._wrapped(f"in {group.title}{_base(group)}:", "", "  ")
                 yield from self._rows(shown, self.detail.callees)
             elif not shown:
-                routines = _of_libraries(group)[: None if self.verbose else self.detail.others]
+                routines = of_libraries(group)[: None if self.verbose else self.detail.others]
                 yield from self._rows(routines, self.detail.callees)
                 yield from self._packages(group)
 
@@ -370,21 +371,11 @@ class _Screen:
         Args:
             named: their share.
         """
-        of = self.report.division
-        if of is None:
+        if (in_words := division(self.report, named)) is None:
             return
-        are_tests = calls_tests(of.timer)
-        if not are_tests and named >= _NAMED:
-            return
-        least = _LEAST * of.ns
-        name = places.short(of.timer)
-        within = f"{name.rpartition('.')[0]}."
-        parts = [
-            f"{places.called(part.timer).removeprefix(within)} {self._time(part.ns)}"
-            for part in of.parts
-            if part.ns >= least or are_tests
-        ]
-        title = "slowest tests:  " if are_tests else f"{visible(name)} calls:  "
+        title, parts = in_words
+        are_tests = title == _TESTS
+        title = f"{visible(title)}:  "
         lines = [*_joined([*map(visible, parts)], ", ", self.width - min(len(title), _MOST_TITLE))]
         if len(title) > _MOST_TITLE:
             yield title.rstrip()
@@ -397,14 +388,8 @@ class _Screen:
 
     def _packages(self, group: GroupPlaces) -> Iterator[str]:
         """The largest libraries, where the program's own code is less than half."""
-        whole = sum(group.places.ns) or 1
-        shown = [package for package in group.packages if package.ns >= _LEAST * whole]
-        if shown:
-            names = [
-                f"{_PLUMBING.get(package.name, visible(package.name))} {self._time(package.ns)}"
-                for package in shown
-            ]
-            lines = [*_joined(names, ", ", self.width - 13)]
+        if names := packages(self.report, group):
+            lines = [*_joined([*map(visible, names)], ", ", self.width - 13)]
             yield f"by package:  {lines[0]}"
             if self.verbose:
                 yield from (f"             {line}" for line in lines[1:])
@@ -560,7 +545,8 @@ class _Screen:
         yield visible(words)
 
     def _busiest(self) -> ThreadRow | None:
-        """The thread or worker that does most for a main thread that mostly waits."""
+        """The thread or worker that does most for a main thread that mostly waits, if it does not
+        wait itself."""
         waits = sum(
             place.share
             for group in self.report.places
@@ -571,7 +557,8 @@ class _Screen:
         lanes = [lane for of in self.report.lanes for lane in of.lanes if lane.thread is not None]
         if waits < _MOSTLY or not lanes or self.report.ranks:
             return None
-        return max(lanes, key=lambda lane: lane.work_ns[1]).thread
+        busiest = max(lanes, key=lambda lane: lane.work_ns[1])
+        return busiest.thread if busiest.work_ns[1] >= _MUCH * busiest.ns else None
 
     def _command(self, name: str) -> str:
         return f"taupy {name} {shlex.quote(self.report.selector)}{self.report.database}"
@@ -650,8 +637,38 @@ def _from_to(lanes: Sequence[Lane]) -> str:
     return first if first == last else f"{first} to {last}"
 
 
-def _of_libraries(group: GroupPlaces) -> list[Place]:
-    """The routines of libraries with most time of their own, as rows."""
+def division(report: Report, named: float) -> tuple[str, list[str]] | None:
+    """What a run consists of, in words: a title, and each call with its time.
+
+    Args:
+        named: the share of the run that is named otherwise.
+    """
+    of = report.division
+    are_tests = of is not None and calls_tests(of.timer)
+    if of is None or (named >= _NAMED and not are_tests):
+        return None
+    name, mark = places.short(of.timer), mark_of(report)
+    within = f"{name.rpartition('.')[0]}."
+    parts = [
+        f"{places.called(part.timer).removeprefix(within)} {mark}{duration(part.ns)}"
+        for part in of.parts
+        if part.ns >= _LEAST * of.ns or are_tests
+    ]
+    return _TESTS if are_tests else f"{name} calls", parts
+
+
+def packages(report: Report, group: GroupPlaces) -> list[str]:
+    """The largest libraries, each with its time, where the program's own code is less than half."""
+    whole, mark = sum(group.places.ns) or 1, mark_of(report)
+    return [
+        f"{_PLUMBING.get(package.name, package.name)} {mark}{duration(package.ns)}"
+        for package in group.packages
+        if package.ns >= _LEAST * whole
+    ]
+
+
+def of_libraries(group: GroupPlaces) -> list[Place]:
+    """The routines of libraries with most time of their own, as rows, where no own place is."""
     whole = sum(group.places.ns) or 1
     return [
         Place("outside", part.timer, part.ns, part.ns / whole, part.calls)
@@ -679,7 +696,7 @@ def _merged(own: Sequence[Place], *apart: Sequence[Place]) -> list[Place]:
 
 
 def _kind(place: Place) -> str:
-    if place.asleep_ns:  # most of its time
+    if place.waits_ns:  # most of its time
         return "wait"
     return {"own": "own", "waiting": "wait", "imports": "import", "outside": "lib"}[place.kind]
 
@@ -766,6 +783,8 @@ def details_of(place: Place, mark: str = "") -> list[str]:
         parts.append(f"called{times} by {_caller(place, caller.timer)}")
     if place.asleep_ns:
         parts.append(f"asleep for about {duration(place.asleep_ns)} (sampled)")
+    elif place.off_cpu_ns:
+        parts.append(f"without a CPU for {duration(place.off_cpu_ns)}")
     return parts
 
 

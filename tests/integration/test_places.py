@@ -103,8 +103,8 @@ def test_threads_that_share_a_lock_over_a_sleep_are_the_hottest_place(runs):
     rows = _places(runs)
     assert _first(rows, "other threads")[0] == "worker"
     assert _first(rows, "main thread", "waiting")[0] == "<module>"
-    line = r"(?:most in|hottest is) prog.py:10 \(.* of 4 other threads\)"  # `with lock:`
-    routine = r"(?:most in|hottest is) worker \(prog.py:(8|10)\): .* of 4 other threads"
+    line = r"mostly waiting at prog.py:10 \(.* of 4 other threads\)"  # `with lock:`
+    routine = r"mostly waiting at worker \(prog.py:(8|10)\): .* of 4 other threads"
     finding = r"one thread busy while others wait at prog.py:(8|10), "  # in a run of a second
     assert re.search(rf"; ({line}|{routine}|{finding})", ended.stderr), ended.stderr
 

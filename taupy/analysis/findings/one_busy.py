@@ -18,7 +18,7 @@ from taupy.analysis.line_times import estimates
 from taupy.model.finding import Evidence, Finding
 from taupy.model.question import Condition
 from taupy.model.rows import ThreadRow, TimerRow
-from taupy.model.sampled import STATES
+from taupy.model.sampled import CPU_TIME, STATES
 from taupy.state.lines import READY
 from taupy.units import duration, percent, several
 
@@ -233,7 +233,7 @@ def _last_parts(names: Iterable[str]) -> set[str]:
 
 
 def _of_threads(trial: Trial) -> Evidence:
-    where = (Condition("event", ("Thread CPU Time",)),)
+    where = (Condition("event", (CPU_TIME,)),)
     return trial.evidence(("thread", "event"), where, ("event.total",), ())
 
 

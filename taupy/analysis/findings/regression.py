@@ -11,7 +11,7 @@ from taupy.dataclass import NamedTuple
 from taupy.model.finding import Abstention, Finding
 from taupy.model.question import Condition, Question
 from taupy.model.rows import TimerRow
-from taupy.model.sampled import STATES
+from taupy.model.sampled import CPU_TIME, STATES
 from taupy.units import duration, percent, several
 
 KIND = "regression"
@@ -108,7 +108,7 @@ def _totals(trial: Trial, earlier: tuple[int, ...]) -> dict[int, float]:
 
 def _cpu_times(trial: Trial, earlier: tuple[int, ...]) -> dict[int, float]:
     """The main thread's CPU time in each trial that has it: a busy machine changes it little."""
-    where = (_MAIN, HOST, Condition("event", ("Thread CPU Time",)))
+    where = (_MAIN, HOST, Condition("event", (CPU_TIME,)))
     table = trial.ask(
         Question((*earlier, trial.id), (), ("trial", "event"), where, values=("event.total",))
     )

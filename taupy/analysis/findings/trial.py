@@ -24,6 +24,7 @@ from taupy.model.question import EVENTS, Condition, Question, Value
 from taupy.model.rows import ThreadRow, TimerRow
 from taupy.model.sampled import (
     ARGUMENTS,
+    CPU_TIME,
     FROM_CALLS,
     OTHER_ARGUMENTS,
     STATES,
@@ -35,7 +36,7 @@ from taupy.model.table import Table
 _ROWS_KEPT = 5
 """Number of an answer's rows that a finding keeps; its question gives the others."""
 
-_CPU_TIME = ("Thread CPU Time", "ns")
+_CPU_TIME = (CPU_TIME, "ns")
 
 
 LEAST_WORKED = 0.25

@@ -196,6 +196,7 @@ function places(data, go) {
       for (const kind of Object.keys(each.parts)) kinds.add(kind);
       list.append(placeRow(each, largest, go));
     }
+    for (const { title, parts } of group.notes) list.append(element("p", `${title}: ${parts.join(", ")}`, { class: "soft small" }));
   });
   const named = new Set(data.strip.map(({ kind }) => kind));
   section.append(list);

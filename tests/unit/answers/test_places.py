@@ -8,15 +8,17 @@ import pytest
 
 from taupy.analysis.line_times import HotLine
 from taupy.answers import places
-from taupy.answers.own_code import kinds
+from taupy.answers.own_code import by_kind, kinds
 from taupy.commands import storer
 from taupy.model.profile import Timer
 from taupy.model.rows import TimerRow
+from taupy.model.sampled import CPU_TIME, STATES
 from taupy.pprof.cells import seen_by
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.values import values
 from taupy.profiledb.writer import add_profile
-from tests.builders import call, host, profile_of, random_profile, small_profile
+from taupy.report import screen
+from tests.builders import call, event, host, profile_of, random_profile, small_profile
 
 LIB = "/venv/lib/python3.12"
 PACKAGES = f"{LIB}/site-packages"
@@ -378,6 +380,34 @@ def test_the_hottest_place_is_that_of_the_threads_that_the_main_thread_waits_for
     busy = host(root(call(MAIN, 1, 5, [call(work, 1, 40), call(join, 1, 9)])))
     assert _hottest(profile_of(busy, thread)) == ("main thread", "work (app.py:3)")
     assert places.hottest([]) is None
+
+
+def test_threads_that_had_no_processor_for_their_time_wait(tmp_path):
+    """48 sleep for 50 ns each, of which watch and samples see nothing, and one works for 1 s."""
+    serve, work = own("serve", 3), own("work", 9)
+
+    def thread(number, routine, ns, cpu_ns, *more):
+        noted = [event(CPU_TIME, [cpu_ns], "ns"), *more]
+        return host(root(call(routine, 1, ns)), thread=number, events=noted)
+
+    main = host(
+        root(call(MAIN, 1, 900, [call(lib("Thread.join", "threading.py"), 1, 2400)])),
+        events=[event(CPU_TIME, [40], "ns")],
+    )
+    asleep = [thread(number, serve, 50, 1) for number in range(1, 49)]
+    queued = thread(49, work, 1000, 200, event(STATES[1], [790], "ns"))
+    groups = found(profile_of(main, *asleep, queued), tmp_path)
+    ours, others = groups["main thread"].places[0], groups["other threads"].places
+    waiting = [(place.ns, place.off_cpu_ns, place.waits_ns) for place in others]
+    assert waiting == [(2400, 2352, 2352), (1000, 0, 0)]  # in a queue for a processor, it works
+    assert by_kind(others[0]) == {"own": 48, "wait": 2352}
+    assert ours.waits_ns == 0  # of the main thread, more is measured
+    assert screen.details_of(others[0]) == ["without a CPU for 2.35 us"]
+    profile = profile_of(main, *asleep, queued)
+    assert _hottest(profile) == ("other threads", "work (app.py:9)")
+    (group, place) = places.hottest(places.of_profile(profile_of(main, *asleep)))
+    told = storer._hottest(group, place)
+    assert told == "mostly waiting at app.py:3 (2.40 us, 100 % of 48 other threads)"
 
 
 def _hottest(profile):

@@ -408,6 +408,13 @@ def test_workers_that_run_no_code_of_the_program_are_shown_if_it_waits_for_them(
     (told,) = document.document(measured)["routines"]
     assert (told["routine"], told["time_ns"], told["calls"]) == ("_process_worker", 180 * ms, 2)
     assert told["threads_group"] == "worker processes"
+    page = front._group(measured, measured.places[-1])
+    assert page["title"] == "2 worker processes, added up"
+    assert [(row["routine"], row["ns"], row["about"]) for row in page["places"]] == [
+        ("_process_worker 2x", 180 * ms, ["C code that it calls, such as of a compiled module"])
+    ]
+    packages = ["C code that concurrent.futures calls 180 ms"]
+    assert page["notes"] == [{"title": "by package", "parts": packages}]
     assert "\nnext: taupy pprof 1 --thread 1.0.0 --sort exclusive" in shown
 
 
@@ -423,7 +430,7 @@ def _flat(step_ns):
 
 
 def test_of_a_flat_run_the_calls_that_it_consists_of_are_shown(tmp_path):
-    """On the screen and in JSON; not where the rows themselves say most of it."""
+    """On the screen, the page and in JSON; not where the rows themselves say most of it."""
     measured = _report(tmp_path, _flat(1000))
     assert "\nPublisher.publish calls:  read 14.0 us, write 6.00 us\n" in screen.text(measured)
     told = document.document(measured)["division"]
@@ -432,6 +439,9 @@ def test_of_a_flat_run_the_calls_that_it_consists_of_are_shown(tmp_path):
         ("Publisher.read", 14_002, 3), ("Publisher.write", 6_001, 1),
     ]  # fmt: skip
     (main,) = measured.places
+    assert front._group(measured, main)["notes"] == [
+        {"title": "Publisher.publish calls", "parts": ["read 14.0 us", "write 6.00 us"]}
+    ]
     ns = 0.2 * main.places.whole
     large = [replace(place, share=0.2, ns=ns) for place in main.places if place.kind == "own"]
     assert "calls:" not in screen.text(replace(measured, places=[_with_places(main, large)]))
