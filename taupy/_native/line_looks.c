@@ -6,6 +6,14 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#define FIRST_NS 150000000ll /* a process is not looked at before it has run for so long */
+#define QUICK_NS 5000000ll
+#define SLOW_NS 20000000ll
+#define QUICKLY_NS 2000000000ll
+#define SHARE 167 /* looks take at most one in so many parts of the time: 0.6 % */
+#define CREDIT_NS 60000000ll /* for the first two seconds */
+#define PAUSE_AT_MOST_NS 1000000000ll
+
 #define MAGIC "TAUPYLIN"
 #define ROWS_AT_MOST ((1 << 14) - 1)
 #define ROW_SLOTS (1u << 15)
@@ -66,6 +74,7 @@ struct Looks {
     void *context;
     int files[2]; /* of rows and of codes */
     int64_t code_bytes;
+    int64_t began_ns, ticked_ns, credit_ns, chance; /* of ticks */
     int64_t join_at; /* rows are added up only when so many looks were left out */
     int32_t code_count, known_count, row_count;
     uint32_t forgotten; /* how often the known codes were */
@@ -104,16 +113,40 @@ static int written(Looks *looks, int file, const void *data, size_t size, int64_
     return pwrite(looks->files[file], data, size, at) == (ssize_t)size ? 0 : -1;
 }
 
-void line_looks_spent(Looks *looks, int64_t cpu_ns)
+static void head_write(Looks *looks)
 {
-    looks->head.cpu_ns += cpu_ns;
     (void)written(looks, 0, &looks->head, sizeof looks->head, 0);
 }
 
 void line_looks_refused(Looks *looks, int why)
 {
     looks->head.refused = why;
-    line_looks_spent(looks, 0);
+    head_write(looks);
+}
+
+/* ---------------------------------------------------------------- when to look */
+
+int64_t line_looks_begin(Looks *looks, int64_t now)
+{
+    looks->chance = getpid();
+    looks->credit_ns = CREDIT_NS;
+    looks->began_ns = looks->ticked_ns = now + FIRST_NS;
+    return looks->began_ns;
+}
+
+int64_t line_looks_spent(Looks *looks, int64_t now, int64_t cpu_ns)
+{
+    looks->head.cpu_ns += cpu_ns;
+    head_write(looks);
+    int64_t credit = looks->credit_ns + (now - looks->ticked_ns) / SHARE;
+    looks->credit_ns = (credit < CREDIT_NS ? credit : CREDIT_NS) - cpu_ns;
+    looks->ticked_ns = now;
+    looks->chance = (looks->chance * 1103515245 + 12345) % (1ll << 31);
+    int64_t wanted = now < looks->began_ns + QUICKLY_NS ? QUICK_NS : SLOW_NS;
+    int64_t varied = wanted * 3 / 4 + looks->chance * (wanted / 2) / (1ll << 31);
+    int64_t owed = -looks->credit_ns * SHARE;
+    owed = owed < PAUSE_AT_MOST_NS ? owed : PAUSE_AT_MOST_NS;
+    return now + (varied > owed ? varied : owed);
 }
 
 /* ---------------------------------------------------------------- code */

@@ -1,7 +1,7 @@
 /* Looks at the lines that threads are in: what a look counts for, and the files of `state/lines.py`
- * in which that is counted. The watch looks from outside, at many processes (remote_python.c); with
- * `taupy run --lines=inside`, a thread in each process looks at this one (line_thread.c). How often
- * is theirs to decide. No Python here; what is read of a process is not trusted.
+ * in which that is counted, and when to look. The watch looks from outside, at many processes
+ * (remote_python.c); with `taupy run --lines=inside`, a thread in each process looks at this one
+ * (line_thread.c). No Python here; what is read of a process is not trusted.
  *
  * All that is known of one run takes at most 4 MiB, however long it lasts; nothing else is allocated.
  * Only one thread may look. */
@@ -44,8 +44,13 @@ enum LookResult line_looks_take(Looks *looks, LookedThread *looked);
 /* Add up the rows of threads that are over. Done when there is no room, too. */
 void line_looks_join(Looks *looks);
 
-/* So much CPU time went into looks; their sums are written. */
-void line_looks_spent(Looks *looks, int64_t cpu_ns);
+/* There are threads to look at from now on: when the first tick is due (CLOCK_MONOTONIC). */
+int64_t line_looks_begin(Looks *looks, int64_t now);
+
+/* So much CPU time went into the tick that began at `now`; the sums of looks are written. Returns
+ * when the next one is due. Ticks come 200 times a second for two seconds, then 50 times, and become
+ * rarer when they take more than their share of a core. */
+int64_t line_looks_spent(Looks *looks, int64_t now, int64_t cpu_ns);
 
 /* No look is permitted: why, as an errno. */
 void line_looks_refused(Looks *looks, int why);

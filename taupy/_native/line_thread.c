@@ -1,5 +1,4 @@
-/* See line_thread.h. How often it looks is as in `watch/lines.py`, what a look counts for is decided by
- * line_looks.h. */
+/* See line_thread.h. When it looks, and what a look counts for, is decided by line_looks.h. */
 #define _GNU_SOURCE
 #include "line_thread.h"
 #include "calltree.h"
@@ -24,13 +23,6 @@
 #endif
 #define UNSHARE (1u << 1) /* CLOSE_RANGE_UNSHARE */
 
-#define FIRST_NS 150000000ll /* a process is not looked at before it has run for so long */
-#define QUICK_NS 5000000ll
-#define SLOW_NS 20000000ll
-#define QUICKLY_NS 2000000000ll
-#define SHARE 167 /* looks take at most one in so many parts of the time */
-#define CREDIT_NS 60000000ll
-#define PAUSE_AT_MOST_NS 1000000000ll
 #define FIND_NS 100000000ll
 #define THREADS_A_TICK 8
 #define THREADS_AT_MOST 4096
@@ -41,7 +33,7 @@
 int line_thread_wanted;
 static atomic_int is_there, stops;
 static atomic_int thread_id; /* the kernel's */
-static int64_t first_ns, began_ns, ticked_ns, found_ns, credit_ns, chance;
+static int64_t due_ns, found_ns;
 static uint64_t of_part; /* the part whose threads are looked at */
 static Looks *looks;
 static int has_files;
@@ -162,27 +154,13 @@ static int tick(void)
     return 0;
 }
 
-/* The time until the next tick. */
-static int64_t pause_after(int64_t now, int64_t cpu_ns)
-{
-    credit_ns += (now - ticked_ns) / SHARE - cpu_ns;
-    credit_ns = credit_ns < CREDIT_NS ? credit_ns : CREDIT_NS;
-    ticked_ns = now;
-    chance = (chance * 1103515245 + 12345) % (1ll << 31);
-    int64_t wanted = now < began_ns + QUICKLY_NS ? QUICK_NS : SLOW_NS;
-    int64_t varied = wanted * 3 / 4 + chance * (wanted / 2) / (1ll << 31);
-    int64_t owed = -credit_ns * SHARE;
-    owed = owed < PAUSE_AT_MOST_NS ? owed : PAUSE_AT_MOST_NS;
-    return varied > owed ? varied : owed;
-}
-
 static void look(int folder)
 {
-    int64_t due = first_ns, now;
+    int64_t now;
     int refused = 0;
     while (!is_ending() && !refused) {
-        if ((now = clock_true_ns(CLOCK_MONOTONIC)) < due) {
-            wait_on(&stops, 0, due - now);
+        if ((now = clock_true_ns(CLOCK_MONOTONIC)) < due_ns) {
+            wait_on(&stops, 0, due_ns - now);
             continue;
         }
         int64_t before = clock_true_ns(CLOCK_THREAD_CPUTIME_ID);
@@ -192,9 +170,7 @@ static void look(int folder)
         if (now - found_ns >= FIND_NS)
             find(now);
         refused = tick();
-        int64_t cpu_ns = clock_true_ns(CLOCK_THREAD_CPUTIME_ID) - before;
-        line_looks_spent(looks, cpu_ns);
-        due = now + pause_after(now, cpu_ns);
+        due_ns = line_looks_spent(looks, now, clock_true_ns(CLOCK_THREAD_CPUTIME_ID) - before);
     }
 }
 
@@ -215,8 +191,8 @@ static void *work(void *unused)
                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         seen = seen != MAP_FAILED ? seen : NULL;
     }
-    if (looks == NULL)
-        looks = line_looks_new(program_files, is_over, NULL);
+    if (looks == NULL && (looks = line_looks_new(program_files, is_over, NULL)) != NULL)
+        due_ns = line_looks_begin(looks, clock_true_ns(CLOCK_MONOTONIC));
     if (folder >= 0 && seen != NULL && looks != NULL)
         look(folder);
     return unused;
@@ -253,10 +229,6 @@ void line_thread_begin(void)
     int saved = errno;
     if (of_part != part_ticks) {
         of_part = part_ticks;
-        chance = getpid();
-        credit_ns = CREDIT_NS;
-        ticked_ns = clock_true_ns(CLOCK_MONOTONIC);
-        first_ns = began_ns = ticked_ns + FIRST_NS;
         found_ns = 0;
         for (size_t i = 0; i < seen_count; i++) { /* of the process that forked this one */
             activity_forget(&seen[i].looked.activity, -1);

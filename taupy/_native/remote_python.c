@@ -466,13 +466,20 @@ static PyObject *looks_join(PyObject *self, PyObject *unused)
     Py_RETURN_NONE;
 }
 
-static PyObject *looks_spent(PyObject *self, PyObject *ns)
+static PyObject *looks_begin(PyObject *self, PyObject *now)
 {
-    int64_t cpu_ns = PyLong_AsLongLong(ns);
-    if (cpu_ns == -1 && PyErr_Occurred())
+    int64_t ns = PyLong_AsLongLong(now);
+    if (ns == -1 && PyErr_Occurred())
         return NULL;
-    line_looks_spent(((LooksObject *)self)->looks, cpu_ns);
-    Py_RETURN_NONE;
+    return PyLong_FromLongLong(line_looks_begin(((LooksObject *)self)->looks, ns));
+}
+
+static PyObject *looks_spent(PyObject *self, PyObject *args)
+{
+    long long now, cpu_ns;
+    if (!PyArg_ParseTuple(args, "LL", &now, &cpu_ns))
+        return NULL;
+    return PyLong_FromLongLong(line_looks_spent(((LooksObject *)self)->looks, now, cpu_ns));
 }
 
 static PyObject *looks_refused(PyObject *self, PyObject *why)
@@ -490,7 +497,11 @@ static PyMethodDef looks_methods[] = {
      "PermissionError: it may not be read."},
     {"join", looks_join, METH_NOARGS,
      "join() -> None\n\nAdd up what was seen of the threads in `over`."},
-    {"spent", looks_spent, METH_O, "spent(cpu_ns: int) -> None\n\nSo much went into looks."},
+    {"begin", looks_begin, METH_O,
+     "begin(now: int) -> int\n\nThere are threads to look at: when the first tick is due."},
+    {"spent", looks_spent, METH_VARARGS,
+     "spent(now: int, cpu_ns: int) -> int\n\nSo much went into the tick that began then: when the "
+     "next one is due."},
     {"refused", looks_refused, METH_O,
      "refused(why: int) -> None\n\nNo look is permitted; `why` is an errno."},
     {NULL, NULL, 0, NULL},

@@ -1,9 +1,8 @@
-"""Look at which line each thread is in: 200 times a second for two seconds, then 50 times.
+"""Look at which line each thread is in.
 
 The frames are read from outside (`_native/remote.h`): the program is not stopped, and does nothing
-for it. What a look counts for is decided by `_native/line_looks.h`; here, which threads there are,
-and when to look at which. With many threads, each tick looks at some of them, in turn. Ticks become
-rarer when they take more than their share of a core.
+for it. When to look, and what a look counts for, is decided by `_native/line_looks.h`; here, which
+threads there are. With many threads, each tick looks at some of them, in turn.
 """
 
 import posix
@@ -21,13 +20,6 @@ if TYPE_CHECKING:
     from taupy._native import remote
     from taupy.watch.part_threads import PartThreads
 
-FIRST_NS = 150_000_000
-"""A process is not looked at before it has run for so long."""
-_QUICK_NS, _SLOW_NS = 5_000_000, 20_000_000
-_QUICKLY_NS = 2_000_000_000
-_SHARE = 167  # looks take at most one in so many parts of the time: 0.6 %
-_CREDIT_NS = 60_000_000  # for the first two seconds
-_PAUSE_AT_MOST_NS = 1_000_000_000
 _THREADS_A_TICK = 8
 _OVER_AT_MOST = 4096  # threads that have ended, before what was seen of them is added up
 
@@ -83,10 +75,8 @@ class Lines:
         self.due_ns = 0
         self.looks: remote.Looks | None = None
         self.is_wanted = (folder / lines.LINES).exists()
-        self.began_ns = 0
+        self.began_ns = 0  # when the first tick is due
         self.ticked_ns = 0
-        self.credit_ns = _CREDIT_NS
-        self.chance = posix.getpid()
         self.number = 0  # of processes so far
         self.processes: dict[int, _Process] = {}
         self.threads: dict[tuple[int, int], _Thread] = {}  # the one looked at longest ago first
@@ -105,7 +95,7 @@ class Lines:
             return
         living = set()
         for part in parts:
-            if not part.layout or not part.states or not self.begin():
+            if not part.layout or not part.states or not self.begin(now):
                 continue
             process = self.processes.get(part.pid)
             if process is None or process.part is not part:
@@ -123,10 +113,10 @@ class Lines:
             del self.threads[key]
         of_threads = [thread.process for thread in self.threads.values()]
         self.processes = {process.part.pid: process for process in of_threads}
-        if self.threads and not self.began_ns:
-            self.began_ns = self.due_ns = now + FIRST_NS
+        if self.threads and not self.due_ns:
+            self.due_ns = max(now, self.began_ns)
 
-    def begin(self) -> bool:
+    def begin(self, now: int) -> bool:
         """Open the files, and read what the program is. False if that fails."""
         if self.looks is not None:
             return True
@@ -140,19 +130,20 @@ class Lines:
                 posix.open(name, flags, dir_fd=self.folder.descriptor) for name in lines.FILES
             )
             self.looks = remote.Looks(own, rows, codes, self.over)
+            self.began_ns = self.looks.begin(now)
         except (ImportError, OSError, Damaged, LookupError, TypeError, AttributeError, ValueError):
             self.is_wanted = False
         return self.is_wanted
 
     def _new(self, process: _Process, tid: int, at: tuple[int, int], now: int) -> "_Thread | None":
         try:
-            return _Thread(process, tid, at, now if self.began_ns else now + FIRST_NS)
+            return _Thread(process, tid, at, max(now, self.began_ns))
         except ValueError:
             return None  # the part says nonsense
 
     def look(self) -> None:
         """One tick: look at some threads, those first at which nobody has looked for longest."""
-        now = time.monotonic_ns()
+        self.ticked_ns = time.monotonic_ns()
         for key in list(self.threads)[:_THREADS_A_TICK]:
             thread = self.threads.pop(key)
             try:
@@ -163,7 +154,6 @@ class Lines:
             except OSError:
                 continue  # it has ended
             self.threads[key] = thread
-        self.schedule(now)
 
     def look_at(self, thread: _Thread) -> None:
         """Raises OSError if it has ended, or may not be read."""
@@ -178,18 +168,8 @@ class Lines:
         self.due_ns = 0
         self.threads.clear()
 
-    def schedule(self, now: int) -> None:
-        """When the next tick is due, given what they have taken."""
-        self.credit_ns = min(_CREDIT_NS, self.credit_ns + (now - self.ticked_ns) // _SHARE)
-        self.ticked_ns = now
-        self.chance = (self.chance * 1103515245 + 12345) % (1 << 31)
-        wanted = _QUICK_NS if now < self.began_ns + _QUICKLY_NS else _SLOW_NS
-        varied = wanted * 3 // 4 + self.chance * (wanted // 2) // (1 << 31)
-        owed = min(-self.credit_ns * _SHARE, _PAUSE_AT_MOST_NS)
-        self.due_ns = now + max(varied, owed) if self.threads else 0
-
     def spent(self, cpu_ns: int) -> None:
-        """So much CPU time went into a tick."""
-        self.credit_ns -= cpu_ns
+        """So much CPU time went into a tick: when is the next one due?"""
         if self.looks is not None:
-            self.looks.spent(cpu_ns)
+            due_ns = self.looks.spent(self.ticked_ns, cpu_ns)
+            self.due_ns = due_ns if self.threads else 0

@@ -341,6 +341,14 @@ def test_odd_programs_run_as_before_and_have_lines(runs, name, option):
 
 @WHO
 @pytest.mark.slow
+def test_a_process_that_becomes_another_program_has_lines_of_both(runs, option):
+    assert runs.run(SPINNING + ODD["execed"], option).returncode == 0
+    by_program = rows(runs, "SELECT thread_id, sum(looks) FROM line GROUP BY thread_id")
+    assert len(by_program) == 2, by_program
+
+
+@WHO
+@pytest.mark.slow
 def test_three_thousand_threads_are_looked_at_in_turn(runs, option):
     many = """
 import threading

@@ -38,7 +38,7 @@ int main(int count, char **arguments)
                    .inner_at = (int32_t)(2 * (i % 8)), .own = NO_CODE};
         note(looks, &looked, &key, 10);
     }
-    line_looks_spent(looks, 77);
+    line_looks_spent(looks, 0, 77);
     char text[16];
     size_t size = 0;
     const uint32_t points[] = {'a', 0xe9, 0x65e5, 0x1f600, 0xd800};

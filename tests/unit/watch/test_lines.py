@@ -3,6 +3,7 @@
 import random
 import struct
 from contextlib import suppress
+from types import SimpleNamespace
 
 import pytest
 
@@ -10,7 +11,7 @@ from taupy.state import lines
 from taupy.state.folder import open_run
 from taupy.state.lines import NO_CODE, STATES, Code, Head, Row
 from taupy.state.values import Damaged
-from taupy.watch.lines import FIRST_NS, Lines
+from taupy.watch.lines import Lines
 from taupy.watch.own_files import own_files
 
 pytest.importorskip("taupy._native.remote", reason="needs the compiled core")
@@ -162,13 +163,14 @@ def test_looks_are_frequent_at_first_and_stay_within_their_budget(folder, tmp_pa
     looks = looking(folder, tmp_path, monkeypatch)
     looks.threads = {(1, 1): None}
     monkeypatch.setattr(looks, "look_at", lambda thread: None)
-    looks.began_ns = looks.due_ns = looks.ticked_ns = now = FIRST_NS
+    assert looks.begin(0)
+    now = looks.began_ns
     times = []
     while now < 30_000_000_000:
         times.append(now)
         seen(looks, monkeypatch, now, 120_000)
         now = max(looks.due_ns, now + 1)
-    early = [time for time in times if time < FIRST_NS + 2_000_000_000]
+    early = [time for time in times if time < times[0] + 2_000_000_000]
     assert 300 < len(early) < 500
     late = [time for time in times if time > 10_000_000_000]
     assert 40 <= len(late) / 20 <= 52
@@ -179,7 +181,8 @@ def test_expensive_looks_become_rare(folder, tmp_path, monkeypatch):
     looks = looking(folder, tmp_path, monkeypatch)
     looks.threads = {(1, 1): None}
     monkeypatch.setattr(looks, "look_at", lambda thread: None)
-    looks.began_ns = looks.due_ns = looks.ticked_ns = now = FIRST_NS
+    assert looks.begin(0)
+    now = looks.began_ns
     spent = 0
     while now < 60_000_000_000:
         seen(looks, monkeypatch, now, 5_000_000)
@@ -194,7 +197,7 @@ def test_who_may_not_look_stops(folder, tmp_path, monkeypatch):
     def refused(thread):
         raise PermissionError(1, "no")
 
-    assert looks.begin()
+    assert looks.begin(0)
     looks.threads = {(1, 1): None, (1, 2): None}
     looks.due_ns = 5
     monkeypatch.setattr(looks, "look_at", refused)
@@ -202,3 +205,20 @@ def test_who_may_not_look_stops(folder, tmp_path, monkeypatch):
     assert looks.due_ns == 0
     looks.find([Part(b"x")], 10)
     assert looks.due_ns == 0 and lines.read(folder)[0].refused == 1
+
+
+def test_threads_that_come_after_all_others_have_ended_are_looked_at(folder, tmp_path, monkeypatch):
+    """A process that becomes another program ends with all its threads."""
+    looks = looking(folder, tmp_path, monkeypatch)
+
+    def ended(thread):
+        raise ProcessLookupError
+
+    monkeypatch.setattr(looks, "_new", lambda process, tid, at, now: SimpleNamespace(**locals()))
+    monkeypatch.setattr(looks, "look_at", ended)
+    looks.find([Part(b"x")], 10)
+    first = looks.due_ns
+    seen(looks, monkeypatch, first, 100_000)
+    assert first > 10 and looks.due_ns == 0
+    looks.find([Part(b"x")], first + 100_000_000)
+    assert looks.due_ns == first + 100_000_000

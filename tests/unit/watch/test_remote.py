@@ -217,7 +217,7 @@ def test_looks_at_nonsense_are_torn_and_their_files_can_be_read(program, tmp_pat
             looks.look(thread)
         over.add((os.getpid(), 9, turn % 3))
     looks.join()
-    looks.spent(5)
+    looks.spent(0, 5)
     head, rows, codes = lines.read(open_run(str(tmp_path)))
     assert head.torn > 100 and head.cpu_ns == 5
     assert sum(row.looks for row in rows) == head.looks
@@ -245,7 +245,7 @@ def test_what_a_thread_does_is_said_with_its_line(program, tmp_path):
     while not seen >= expected and time.monotonic() < until:  # they may be on their way there
         for thread in threads:
             looks.look(thread)
-        looks.spent(0)
+        looks.spent(0, 0)
         head, rows, codes = lines.read(open_run(str(tmp_path)))
         seen = {
             (row.thread, codes[row.own[0]].name, lines.STATES[row.state])
