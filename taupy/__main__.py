@@ -29,6 +29,9 @@ def main() -> int:
     if sys.argv[1:2] == ["run"]:
         # The program is not to find files that we made.
         sys.dont_write_bytecode = True
+        from taupy import importing
+
+        importing.begin()
     try:
         from taupy import commands
     except KeyboardInterrupt:

@@ -39,6 +39,7 @@ _STORER = (
     "sys.dont_write_bytecode |= resource.getrlimit(resource.RLIMIT_FSIZE)[0] != -1;"
     "sys.path.extend(p for p in {paths!r} if p not in sys.path);"
     "sys.path.insert(0, {home!r}); import taupy; del sys.path[0];"
+    "from taupy import importing; importing.begin();"
     "from taupy.commands.storer import store;"
     "os._exit(store(*sys.argv[1:]))"  # every file is closed: the interpreter need not clean up
 )

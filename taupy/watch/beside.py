@@ -24,6 +24,7 @@ _BOOTSTRAP = (
     "sys.dont_write_bytecode |= resource.getrlimit(resource.RLIMIT_FSIZE)[0] != -1;"
     "sys.path.extend(p for p in {paths!r} if p not in sys.path);"
     "sys.path.insert(0, {home!r}); import taupy; del sys.path[0];"
+    "from taupy import importing; importing.begin();"
     "from {module} import main; main(sys.argv[1:])"
 )
 _HOME = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))

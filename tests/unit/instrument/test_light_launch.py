@@ -63,6 +63,7 @@ def test_a_run_is_stored_by_the_taupy_that_measured_it(tmp_path):
         commands.mkdir(parents=True)
         for package in (commands.parent, commands):
             (package / "__init__.py").touch()
+        (commands.parent / "importing.py").write_text("def begin(): pass")
         (commands / "storer.py").write_text(f"def store(run): print({name!r}, run)")
     code = launch._STORER.format(
         paths=[str(tmp_path / "installed"), str(tmp_path / "ours")], home=str(tmp_path / "ours")
