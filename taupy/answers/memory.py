@@ -18,6 +18,7 @@ from itertools import groupby
 from taupy.answers import answer, steps
 from taupy.answers.answer import Nothing
 from taupy.model import options
+from taupy.model.metric import ROOT_TIMER
 from taupy.model.options import option
 from taupy.model.rows import TimelineRow
 from taupy.model.sampled import CUDA, CUDA_ALLOCATED, CUDA_RESERVED, HOST, RESIDENT, MemoryEvents
@@ -37,8 +38,8 @@ _SERIES = (
     Column("least_bytes", "bytes", "Least"),
     Column("most_bytes", "bytes", "Most"),
 )
-_BETWEEN_LOOKS = "(growth between looks)"
-_APART = {events.between: _BETWEEN_LOOKS for events in (HOST, CUDA)}
+BETWEEN_LOOKS = "(growth between looks)"
+_APART = {events.between: BETWEEN_LOOKS for events in (HOST, CUDA)}
 """Growth known only to lie within certain routines has a row of its own."""
 _GROWTH = (
     Column("share_percent", "percent", "%Growth", width=7),
@@ -143,7 +144,7 @@ def _growth(
                 100 * own[label] / whole if whole else None,
                 int(own[label] * _KIB),
                 None if doubt is None else int(doubt * _KIB),
-                None if label == _BETWEEN_LOOKS else int(net[label] * _KIB),
+                None if label == BETWEEN_LOOKS else int(net[label] * _KIB),
                 sum(entry.count.get(name, 0) for name in added),
                 label,
             )
@@ -181,9 +182,10 @@ def _peaks(series: list[TimelineRow], largest: list[Peak], events: MemoryEvents)
     """For each process, when memory was largest, and where its threads were."""
     nodes = [(node, list(rows)) for node, rows in groupby(series, key=lambda row: row.node)]
     for node, rows in nodes[:_NODES_AT_MOST]:
+        process = f"process {node}: " if len(nodes) > 1 else ""
         for event, moments in groupby(rows, key=lambda row: row.event):
             what = "" if event == RESIDENT else f"{event}: "
-            yield f"process of node {node}: {what}{_largest(list(moments))}"
+            yield f"{process}{what}{_largest(list(moments))}"
         yield from _reached([peak for peak in largest if peak.thread.node == node], events)
     if len(nodes) > _NODES_AT_MOST:
         yield f"not shown: {len(nodes) - _NODES_AT_MOST} more processes"
@@ -200,13 +202,18 @@ def _largest(rows: list[TimelineRow]) -> str:
 def _reached(largest: list[Peak], events: MemoryEvents) -> Iterator[str]:
     """Where threads were when resident memory was largest; on GPUs, where it became largest."""
     if events == HOST:
-        yield from (f"then thread {_within(peak)}" for peak in largest)
+        yield from (f"then {_within(peak)}" for peak in largest)
     elif largest:
         highest = max(largest, key=lambda peak: peak.most or 0)
-        yield f"the most was reached when thread {_within(highest)}"
+        yield f"the most was reached when {_within(highest)}"
 
 
 def _within(peak: Peak) -> str:
-    where = " <= ".join(peak.routines[:4]) or "(no routine)"
-    places = [where, *filter(None, (peak.phase, peak.layer))]
-    return f"{peak.thread.thread} ({peak.thread.name}) was in {', '.join(places)}"
+    """The thread, its innermost routine, and what has called that."""
+    name = peak.thread.name or f"thread {peak.thread.thread}"
+    name = "the main thread" if name == "MainThread" else name
+    routines = [routine for routine in peak.routines if routine != ROOT_TIMER][:4]
+    where = ", called by ".join(filter(None, (", ".join(routines[:1]), ", ".join(routines[1:]))))
+    within = {"phase": peak.phase, "layer": peak.layer}
+    about = ", ".join(f"{what} {label}" for what, label in within.items() if label)
+    return f"{name} was in {where or 'no routine'}" + (f" ({about})" if about else "")

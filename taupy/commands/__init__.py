@@ -79,7 +79,10 @@ _WITHOUT_DATABASE = (
     "completion",
     "help",
 )
-_ELSEWHERE = {"diff": "compare"}
+_ELSEWHERE = {
+    "diff": "compare", "list": "trials", "ls": "trials", "show": "report", "stat": "report",
+    "stats": "report", "view": "report",
+}  # fmt: skip
 """Commands that other tools have, and ours."""
 _OWN_OPTIONS = ("-h", "--help", "-V", "--version")
 

@@ -280,6 +280,8 @@ def parse(parser: argparse.ArgumentParser, arguments: list[str]) -> argparse.Nam
             word = arguments[at] = f"{name}={_ALONE[name]}"
         at += 2 if values.get(name) and "=" not in word else 1
     parsed = parser.parse_args(arguments[:at])
+    if parsed.target:  # argparse takes `-0` for a number
+        parser.error(f"unrecognized arguments: {parsed.target[0]}")
     parsed.target = _target(arguments[at:])
     return parsed
 

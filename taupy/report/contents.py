@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeVar
 
-from taupy.answers import ANSWERS, EXCEPTIONS, events, kernels, memory, steps
+from taupy.answers import ANSWERS, EXCEPTIONS, events, kernels, memory, steps, waiting
 from taupy.answers.answer import Nothing, module
 from taupy.answers.own_code import OwnCode, own_code
 from taupy.answers.places import without_text
@@ -40,6 +40,8 @@ from taupy.units import duration, several
 
 _Options = TypeVar("_Options", bound=Asked)
 
+_UNDIVIDED = {"(no layer)", NO_PHASE, "import", "exit", memory.BETWEEN_LOOKS}
+"""Rows that, if there are no others, say no more than the tables by routine."""
 _MOST_GAPS, _PATH_ROWS = 12, 12
 _UNTRACED = "when routines ran (--trace=host)"
 _MOST_LINES = 8
@@ -427,12 +429,30 @@ def _memory(db: ProfileDB, trial: TrialRow, _: Contents) -> list[Part]:
     grown = _views(db, trial, memory.views, *memory.PAGES)
     if not grown:
         return []
-    parts = [Part(lines=[*dict.fromkeys(note for view in grown for note in view.notes)])]
+    notes = dict.fromkeys(tuple(view.notes) for view in grown)  # the same below several tables
+    parts = [Part(lines=[note for of_view in notes for note in of_view])]
     for view in _views(db, trial, memory.views, memory.Options(series=True)):
         lines = _over_time(view)[:_MOST_LINES]
         parts.insert(0, Part("Resident memory over time (sampled)", series=lines))
-    views = [names_first(replace(view, notes=())) for view in grown if view.rows]
-    return [*parts, Part("Where it grew (sampled)", views=views)]
+    views = [names_first(replace(view, notes=())) for view in map(_grown, grown)]
+    return [*parts, Part("Where it grew (sampled)", views=[view for view in views if view.rows])]
+
+
+def _grown(view: View) -> View:
+    """The rows where memory grew; none if they do not tell one from another."""
+    grew = [column.name for column in view.columns].index("growth_bytes")
+    rows = [row for row in view.rows if row[grew]]
+    return replace(view, rows=[] if {row[-1] for row in rows} <= _UNDIVIDED else rows)
+
+
+def _waiting(db: ProfileDB, trial: TrialRow, _: Contents) -> list[Part]:
+    """What threads did; a state in which a row was never seen is empty."""
+    tables = []
+    for view in _views(db, trial, waiting.views, *waiting.PAGES):
+        if not {row[-1] for row in view.rows} <= _UNDIVIDED:
+            rows = [[cell or None for cell in row] for row in view.rows]
+            tables.append(names_first(replace(view, rows=rows)))
+    return [Part(views=[view]) for view in tables]
 
 
 _DRAWN: Mapping[str, Callable[[ProfileDB, TrialRow, Contents], list[Part]]] = {
@@ -440,6 +460,7 @@ _DRAWN: Mapping[str, Callable[[ProfileDB, TrialRow, Contents], list[Part]]] = {
     "events": _events,
     "ranks": _ranks,
     "memory": _memory,
+    "waiting": _waiting,
     "kernels": _gpus,
 }
 """Answers with lines or a map beside their tables."""

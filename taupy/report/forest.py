@@ -175,7 +175,7 @@ class Forest:
 
 def _thread(thread: ThreadRow, side: int, start: int) -> dict[str, Any]:
     return {
-        "name": visible(thread_name(thread)),
+        "name": visible(lane_name(thread)),
         "kind": thread.kind,
         "node": thread.node,
         "side": side,
@@ -206,9 +206,14 @@ def shown_name(name: str) -> str:
     return "whole program" if name == ROOT_TIMER else name.rpartition("<locals>.")[2]
 
 
-def thread_name(thread: ThreadRow) -> str:
-    """Node, context and number of a thread, and its name."""
-    return f"{thread.node}.{thread.context}.{thread.thread} {thread.name}".strip()
+def lane_name(thread: ThreadRow) -> str:
+    """What a thread is called: with its process only where there are several."""
+    if thread.kind != "host":
+        return f"GPU {thread.context - 1}, {thread.name or f'stream {thread.thread}'}"
+    name = thread.name or f"thread {thread.thread}"
+    name = "main thread" if name == "MainThread" else name
+    is_alone = not thread.node or name == f"rank {thread.node}"
+    return name if is_alone else f"process {thread.node}, {name}"
 
 
 def source_of(timer: Named) -> str:

@@ -36,10 +36,10 @@ from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.source_texts import Source
 from taupy.profiledb.steps import steps_of
 from taupy.report import screen
+from taupy.report.forest import lane_name
 from taupy.report.lanes import RANKS, Lanes
 from taupy.report.report import Report
 from taupy.report.strip import kind_of_phase
-from taupy.report.timeline import lane_name
 from taupy.units import count, duration, percent, several, size
 
 MOST_POINTS = 400

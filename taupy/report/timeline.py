@@ -17,7 +17,7 @@ from taupy.model.profile import Steps
 from taupy.model.rows import ThreadRow
 from taupy.profiledb.activities import ActivityRow
 from taupy.report import planes
-from taupy.report.forest import shown_name
+from taupy.report.forest import lane_name, shown_name
 
 MOST = 300_000
 """Maximum number of activities on a page: about 2 MB."""
@@ -117,16 +117,6 @@ class Timeline:
     def packed(self) -> tuple[bytes, dict[str, int]]:
         """As `planes.packed`."""
         return planes.packed(self.columns)
-
-
-def lane_name(thread: ThreadRow) -> str:
-    """What a lane is called: a process only where there are several."""
-    if thread.kind != "host":
-        return f"GPU {thread.context - 1}, {thread.name or f'stream {thread.thread}'}"
-    name = thread.name or f"thread {thread.thread}"
-    name = "main thread" if name == "MainThread" else name
-    is_alone = not thread.node or name == f"rank {thread.node}"
-    return name if is_alone else f"process {thread.node}, {name}"
 
 
 def _rows(activities: Iterable[ActivityRow]) -> Iterator[list[ActivityRow]]:

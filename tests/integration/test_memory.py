@@ -239,7 +239,7 @@ def test_the_largest_memory_is_shown_with_its_moment_and_call_path(runs, native)
     notes = shown(runs)
     (largest,) = re.findall(r"largest (\d+\.\d) MiB, (.*) after the start", notes)
     assert 64 < float(largest[0]) < 150
-    assert re.search(r"thread 0 \(MainThread\) was in large <= work <= <module>", notes)
+    assert re.search(r"then the main thread was in large, called by work, <module>", notes)
     series = table(runs, "memory", "--series")["rows"]
     most = max(series, key=lambda row: row["most_bytes"])
     assert most["most_bytes"] > (64 << 20) and most["end_ns"] > most["start_ns"] > 300_000_000
@@ -499,7 +499,7 @@ def test_growth_on_a_gpu_is_charged_where_it_is_known(runs, native):
     assert rows["train"]["net_bytes"] >> 20 == 50
     assert rows["<module>"]["net_bytes"] == 0
     (reached,) = [note for note in shown["notes"] if note.startswith("the most was reached")]
-    assert "was in train <= <module>" in reached
+    assert "was in train, called by <module>" in reached
 
 
 @pytest.mark.slow

@@ -29,6 +29,8 @@ from tests.builders import small_profile
         (["pproff"], "there is no command 'pproff': did you mean `taupy pprof`?"),
         (["rooflines", "--json"], "did you mean `taupy roofline`?"),
         (["diff", "1", "2"], "there is no command 'diff': did you mean `taupy compare`?"),
+        (["ls"], "there is no command 'ls': did you mean `taupy trials`?"),
+        (["stat", "1"], "there is no command 'stat': did you mean `taupy report`?"),
         (["zzz"], "there is no command 'zzz': `taupy --help` lists the commands"),
         (["\x1b[2J"], "there is no command '\\x1b[2J'"),
     ],
@@ -83,6 +85,7 @@ def test_a_script_stands_for_its_trials(capsys, tmp_path):
         (["trials", "--csv", "--json"], "not allowed with argument"),
         (["compare", "1", "2", "--min-share=x"], "'x' is not a percentage from 0 to 100"),
         (["run", "--depht", "3", "prog.py"], "unknown option --depht"),
+        (["run", "-0", "prog.py"], "unknown option -0; `taupy run --help` lists the options"),
         (["run", "--trace=all", "prog.py"], "'all' is not host, gpu or host,gpu"),
     ],
 )

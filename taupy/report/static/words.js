@@ -4,6 +4,7 @@ const PLACE = / \[\{([^{}]*)\}(?:\{(\d+)\})?\]/g;
 const ALONE = /\{([^{}]+)\}\{(\d+)\}/g;
 const PHASE = /\bPHASE_([A-Z]+)/g;
 const THREAD = /\b(?:NODE (\d+), CONTEXT (\d+)(?:, THREAD (\d+)(?: \((.*?)\))?)?|THREAD (\d+)\.(\d+)\.(\d+)(?:: (\w+))?)/g;
+const NAMED = /^(\d+)\.(\d+)\.(\d+) (\S.*)$/;
 const CAPITALS = /^[A-Z]{2,}(?:[ ,]+(?:[A-Z]{2,}|[A-Z](?= )))*/;
 const ABBREVIATIONS = /\b(gpu|cpu|cuda|nccl|mpi)(s?)\b/g;
 
@@ -12,11 +13,25 @@ export function plain(text) {
   return text
     .replaceAll(".taupy application", "whole program")
     .replace("(no phase)", "outside of phases")
-    .replace(/^0\.0\.0 MainThread$/, "main thread")
+    .replace(NAMED, named)
+    .replace(/^.* => .*$/, innermostFirst)
     .replace(PLACE, (_, file, line) => ` (${file}${line ? `:${line}` : ""})`)
     .replace(ALONE, "$1:$2")
     .replace(/\.?<locals>/g, "")
     .replace(PHASE, (_, name) => `phase ${name.toLowerCase()}`);
+}
+
+/** A thread by its numbers and name, as `lane_name` in report/forest.py calls it. */
+function named(_, node, context, number, name) {
+  if (context !== "0") return `GPU ${context - 1}, ${name}`;
+  const words = name === "MainThread" ? "main thread" : name;
+  return node === "0" || words === `rank ${node}` ? words : `process ${node}, ${words}`;
+}
+
+/** A call path from its end, which is what a narrow column shows. */
+function innermostFirst(path) {
+  const steps = path.split(" => ");
+  return steps.slice(steps[0] === "whole program" ? 1 : 0).reverse().join(" \u2190 ");
 }
 
 function thread(...match) {

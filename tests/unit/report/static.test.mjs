@@ -12,6 +12,7 @@ import { Forest } from "../../../taupy/report/static/forest.js";
 import { Heat, labelled } from "../../../taupy/report/static/heat.js";
 import { after, spans, Timeline, within } from "../../../taupy/report/static/timeline.js";
 import { outline, scales } from "../../../taupy/report/static/roofline.js";
+import { plain } from "../../../taupy/report/static/words.js";
 import { count } from "../../../taupy/report/static/numbers.js";
 import { besideSteps, hidesMost } from "../../../taupy/report/static/overview.js";
 import { fitting } from "../../../taupy/report/static/tip.js";
@@ -337,4 +338,13 @@ test("what was recorded over time is not shown where most of the time is of kind
   assert.equal(hidesMost(strip, new Set(["own", "import"])), true);
   assert.equal(hidesMost(strip, new Set(["own", "wait"])), false);
   assert.equal(hidesMost([{ kind: "own", ns: 6 }, { kind: "lib", ns: 5 }], new Set(["own"])), false);
+});
+
+test("threads and call paths have the words of people", () => {
+  const words = {
+    "0.0.0 MainThread": "main thread", "0.0.3 w2": "w2", "2.0.0 MainThread": "process 2, main thread",
+    "2.0.1 w2": "process 2, w2", "1.0.0 rank 1": "rank 1", "0.1.7 stream 7": "GPU 0, stream 7", "2.0.0": "2.0.0",
+    ".taupy application => main [{a.py}{1}] => work": "work \u2190 main (a.py:1)",
+  };
+  for (const [text, shown] of Object.entries(words)) assert.equal(plain(text), shown);
 });

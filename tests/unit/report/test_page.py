@@ -13,6 +13,7 @@ import shutil
 import subprocess
 import unicodedata
 import zlib
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,7 @@ import taupy as taupy_package
 from taupy.model.finding import Evidence
 from taupy.model.profile import Timer
 from taupy.model.question import VALUES, Question
+from taupy.model.sampled import GROWTH, STATES
 from taupy.pprof import cells
 from taupy.pprof.view import Column, View
 from taupy.profiledb.database import ProfileDB
@@ -312,6 +314,27 @@ def test_evidence_names_threads_as_the_timeline_does():
     evidence = Evidence(question, ("thread", "calls"), (("0.0.1", 3), ("0.0.2", 1)), 2)
     shown = front._evidence(evidence, {"0.0.1": "w0"})
     assert shown["rows"] == [["w0", "3"], ["0.0.2", "1"]]
+
+
+def test_memory_and_waiting_have_no_rows_and_columns_that_say_nothing(tmp_path):
+    """Routines that only call those where memory grew, and states in which no thread was seen."""
+    work = call(Timer("work", "a.py", 3), 1, 10)
+    main = call(Timer("main", "a.py", 1), 1, 10, [work])
+    noted = [replace(event(GROWTH, [64.0], "KiB"), row=1)]
+    noted += [replace(event(state, [3e8], "ns"), row=1) for state in STATES[:2]]
+    with ProfileDB.open(tmp_path / "taupy.db", create=True) as db:
+        trial = add_profile(db, profile_of(host(main, name="MainThread", events=noted)))
+        sections = contents.of_trial(db, db.trial(trial)).sections
+    tables = {
+        section.name: [view for part in section.parts for view in part.views]
+        for section in sections
+    }
+    labels = [[row[0] for row in view.rows] for view in tables["memory"]]
+    assert labels == [["work [{a.py}{3}]"], ["main [{a.py}{1}] => work [{a.py}{3}]"], labels[-1]]
+    assert [len(view.rows) for view in tables["waiting"]] == [1, 1]
+    shown = page._table(tables["waiting"][1])
+    names = [column["name"] for column in shown["columns"]]
+    assert names == ["routine", "on_cpu_ns", "runnable_ns", "looks"]
 
 
 def test_user_events_that_other_tabs_say_more_of_are_not_listed(tmp_path):

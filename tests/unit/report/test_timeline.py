@@ -8,7 +8,8 @@ from taupy.profiledb.activities import ActivityRow
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.writer import add_profile
 from taupy.report import contents
-from taupy.report.timeline import Timeline, lane_name
+from taupy.report.forest import lane_name
+from taupy.report.timeline import Timeline
 from tests.builders import gpu_profile, small_profile
 
 STREAM = ThreadRow(0, 1, 0, "stream", "stream 7")
