@@ -101,7 +101,7 @@ void activity_begin(Activity *activity, int64_t pid, int64_t tid, int tasks)
     *activity = (Activity){.pid = pid, .tid = tid, .tasks = tasks, .files = {-1, -1, -1}};
 }
 
-void activity_from_now(Activity *activity)
+static void begin_at(Activity *activity, int is_new)
 {
     int has_ended;
     if (!activity->has_begun) {
@@ -109,8 +109,15 @@ void activity_from_now(Activity *activity)
         activity->keeps = kept < kept_at_most();
         kept += activity->keeps;
     }
-    processor_begin(&activity->processor, times(activity, &has_ended));
+    ProcessorTimes first = times(activity, &has_ended);
+    if (is_new)
+        first.ran = first.waited = 0;
+    processor_begin(&activity->processor, first);
 }
+
+void activity_from_now(Activity *activity) { begin_at(activity, 0); }
+
+void activity_from_beginning(Activity *activity) { begin_at(activity, 1); }
 
 int activity_now(Activity *activity, uint64_t gil, uint64_t gil_size, int64_t took)
 {

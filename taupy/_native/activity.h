@@ -48,6 +48,9 @@ void activity_begin(Activity *activity, int64_t pid, int64_t tid, int tasks);
  * if not too many are. */
 void activity_from_now(Activity *activity);
 
+/* The same, from the thread's beginning on: it was not there at the look before. */
+void activity_from_beginning(Activity *activity);
+
 /* What it does; -1: there is no such thread any more.
  *
  * gil, gil_size: where the interpreter's lock lies. took: the time since the previous look [ns].

@@ -105,6 +105,11 @@ void interpreter_fields(RemoteLayout *layout)
     };
 }
 
+/* `watch/foreign.py` reads the number of threads that have begun there. */
+_Static_assert(offsetof(PyInterpreterState, threads.head) ==
+                   offsetof(PyInterpreterState, threads.next_unique_id) + 8,
+               "before the first thread is their number");
+
 PyObject *interpreter_layout(PyObject *module, PyObject *unused)
 {
     (void)module, (void)unused;

@@ -149,10 +149,13 @@ static void thread_free(PyObject *self)
     object_free(self);
 }
 
-static PyObject *thread_begin(PyObject *self, PyObject *unused)
+static PyObject *thread_begin(PyObject *self, PyObject *is_new)
 {
-    (void)unused;
-    activity_from_now(&((ThreadObject *)self)->looked.activity);
+    Activity *activity = &((ThreadObject *)self)->looked.activity;
+    if (PyObject_IsTrue(is_new))
+        activity_from_beginning(activity);
+    else
+        activity_from_now(activity);
     Py_RETURN_NONE;
 }
 
@@ -267,8 +270,9 @@ static PyMethodDef thread_methods[] = {
      "of lines. ValueError: there is no code object."},
     {"mark", thread_mark, METH_O,
      "mark(address: int) -> tuple\n\nWhat tells a code object from a later one at its address."},
-    {"begin", thread_begin, METH_NOARGS,
-     "begin() -> None\n\nLooks stand for the time from now on, in `does` and in `Looks`."},
+    {"begin", thread_begin, METH_O,
+     "begin(is_new: bool) -> None\n\nIn `does` and in `Looks`, looks stand for the time from now on; "
+     "if it is new, from its beginning on."},
     {"does", thread_does, METH_O,
      "does(took: int) -> int\n\nOne of `state.lines.STATES`, for a look that stands for so many "
      "nanoseconds. ProcessLookupError: it has ended."},

@@ -18,7 +18,7 @@ import shlex
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Protocol
 
@@ -52,15 +52,16 @@ HZ = 100
 HZ_AT_MOST = 1000
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _AGAIN_S = 0.25
-"""After so long, new threads and processes are looked for."""
+"""After so long, the Python of a process is searched for again."""
+_SEARCH_REST = 200
+"""Of the CPU time that a search for new processes took, it is not repeated for so many times; but
+after `_AGAIN_S` it is."""
 _TORN_AT_FIRST = 100
 """If so many looks made no sense, and none did, the process cannot be read."""
 _TRIES = 8
 """So often, the Python of a process is searched for."""
-_THREADS_A_TICK = 32
 _REST = 4
-"""A round of looks, or a search for threads, is followed by a pause from it of at least so many
-times its length."""
+"""A round of looks is followed by a pause of at least so many times the CPU time that it took."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -95,6 +96,7 @@ def run(args: argparse.Namespace) -> int:
         with bar.shown() as progress, Watch(args.pid, looks) as watch:
             progress.begin(f"looking at process {args.pid}, until Ctrl-C", unit="looks")
             watch.go_on(args.seconds, args.rate, ended, progress)
+            looks.unseen = max(watch.unseen, 0)
         return _keep(args, looks, database, began_at, time.monotonic_ns() - began)
 
 
@@ -163,6 +165,9 @@ class Watch:
     Args:
         looks: where they are counted.
 
+    Attributes:
+        unseen: threads that have begun and were not there at any look.
+
     Raises:
         Unreadable: the process cannot be looked at.
     """
@@ -170,9 +175,12 @@ class Watch:
     def __init__(self, pid: int, looks: Counts) -> None:
         self.pid, self.looks = pid, looks
         self.processes = {pid: Interpreter(pid)}
-        self.threads: dict[tuple[int, int], _Seen] = {}  # the one looked at longest ago first
-        self.tries: dict[tuple[int, int], int] = {}  # to find the Python of a process, by its start
+        self.threads: dict[tuple[int, int], _Seen] = {}
+        # To find the Python of a process, by its start: tries so far, and when to try again.
+        self.tries: dict[tuple[int, int], tuple[int, float]] = {}
         self.search_at = 0.0
+        self.unseen = 0
+        self.searched_ns = self.looked_ns = 0  # when that was done last; 0: not yet
 
     def __enter__(self) -> Watch:
         return self
@@ -199,17 +207,16 @@ class Watch:
         began = time.monotonic()
         try:
             while not ended.is_set():
-                now = time.monotonic()
+                now, used = time.monotonic(), time.thread_time()
                 if now >= self.search_at:
                     self.find()
-                    after = time.monotonic()
-                    # With thousands of threads it takes longer than many looks.
-                    self.search_at = after + max(_AGAIN_S, _REST * (after - now))
+                    pause = _SEARCH_REST * (time.thread_time() - used)
+                    self.search_at = now + min(pause, _AGAIN_S)
                 if self.is_over():
                     return False
                 if seconds is not None and now - began >= seconds:
                     return True
-                look_began = time.monotonic()
+                used = time.thread_time()
                 self.look()
                 progress.advance()
                 if not self.looks.looks and self.looks.torn > _TORN_AT_FIRST:
@@ -217,8 +224,8 @@ class Watch:
                         f"process {self.pid} cannot be read: its Python was built otherwise than "
                         "ours"
                     )
-                took = time.monotonic() - look_began
-                ended.wait(max(random.uniform(0.75, 1.25) / rate, _REST * took))
+                pause = _REST * (time.thread_time() - used)
+                ended.wait(max(random.uniform(0.75, 1.25) / rate, pause))
         except PermissionError:
             if not self.looks.looks:
                 raise Unreadable(f"the kernel permits no look at process {self.pid}") from None
@@ -227,49 +234,68 @@ class Watch:
     def is_over(self) -> bool:
         """Whether none of the processes has any Python left."""
         key = self.pid, process_start(self.pid)
-        return not self.processes and (not key[1] or self.tries.get(key, 0) >= _TRIES)
+        return not self.processes and (not key[1] or self.tries.get(key, (0, 0))[0] >= _TRIES)
 
     def find(self) -> None:
-        """Take in new threads and processes, and let go of those that have ended."""
+        """Take in new processes and their threads, and let go of those that have ended."""
+        now = time.monotonic_ns()
         for pid in (self.pid, *descendants(self.pid)):
             if pid not in self.processes:
                 self._begin(pid)
-        living = set()
-        now = time.monotonic_ns()
+        living: set[tuple[int, int]] = set()
         for pid, interpreter in [*self.processes.items()]:
-            threads = list(interpreter.threads()) if interpreter.is_there() else []
-            threads.sort(key=lambda thread: thread.native_id)  # the main thread first
-            if not threads:
+            since_ns = self.searched_ns if interpreter.begun < 0 else self.looked_ns
+            threads = self._take_in(interpreter, since_ns) if interpreter.is_there() else ()
+            if threads:
+                self.tries.pop((pid, interpreter.start), None)
+                living.update((pid, native_id) for native_id in threads)
+            else:
                 # It has ended, or runs another program (exec), whose Python may not have begun.
                 self.processes.pop(pid).close()
                 self._begin(pid)
-            else:
-                self.tries.pop((pid, interpreter.start), None)
-            for thread in threads:
-                key = pid, thread.native_id
-                living.add(key)
-                seen = self.threads.get(key)
-                if (
-                    seen is None
-                    or seen.thread.of is not interpreter
-                    or seen.thread.state != thread.state
-                ):
-                    self.threads[key] = _Seen(thread, now)
         for key in self.threads.keys() - living:
             del self.threads[key]
+        self.searched_ns = now
 
     def _begin(self, pid: int) -> None:
         """Find the Python of a process; tried a few times, since it may have yet to begin."""
         key = pid, process_start(pid)
-        if key[1] and self.tries.get(key, 0) < _TRIES:
-            self.tries[key] = self.tries.get(key, 0) + 1
+        tries, at = self.tries.get(key, (0, 0.0))
+        now = time.monotonic()
+        if key[1] and tries < _TRIES and now >= at:
+            self.tries[key] = tries + 1, now + _AGAIN_S
             with suppress(Unreadable):
                 self.processes[pid] = Interpreter(pid)
 
+    def _take_in(self, of: Interpreter, since_ns: int) -> Collection[int]:
+        """Look at all threads of a process; looks at new ones count for the time since then.
+
+        Returns:
+            Their ids.
+        """
+        before = of.begun
+        threads = of.threads()
+        if before >= 0:
+            self.unseen += of.begun - before
+        for native_id, state in threads.items():
+            seen = self.threads.get((of.pid, native_id))
+            if seen is None or seen.thread.of is not of or seen.thread.state != state:
+                with suppress(ValueError):
+                    thread = of.thread(native_id, state)
+                    self.threads[of.pid, native_id] = _Seen(thread, since_ns)
+                    self.unseen -= before >= 0
+        return threads
+
     def look(self) -> None:
-        """Look at some threads once: those first at which nobody has looked for longest."""
-        for key in [*self.threads][:_THREADS_A_TICK]:
-            seen = self.threads.pop(key)
+        """Look at each thread once. A thread that was not there at the look before counts for all
+        the time since then: of those that live shorter than that, many are not seen, and the others
+        stand for them."""
+        now = time.monotonic_ns()
+        for interpreter in self.processes.values():
+            if interpreter.has_new():
+                self._take_in(interpreter, self.looked_ns)
+        self.looked_ns = now
+        for key, seen in [*self.threads.items()]:
             thread = seen.thread
             try:
                 frames = thread.look()
@@ -278,8 +304,8 @@ class Watch:
             except PermissionError:
                 raise
             except OSError:
-                continue  # it has ended
-            self.threads[key] = seen
+                del self.threads[key]  # it has ended
+                continue
             if frames is None:
                 self.looks.torn += 1
                 continue
@@ -290,13 +316,18 @@ class Watch:
 
 
 class _Seen:
-    """A thread, and when it was looked at last."""
+    """A thread, and when it was looked at last.
+
+    Args:
+        since_ns: when it was not there yet; 0: it was.
+    """
 
     __slots__ = ("looked_ns", "name", "thread")
 
-    def __init__(self, thread: ForeignThread, now: int) -> None:
-        self.thread, self.name, self.looked_ns = thread, thread.name(), now
-        thread.begin()
+    def __init__(self, thread: ForeignThread, since_ns: int) -> None:
+        self.thread, self.name = thread, thread.name()
+        self.looked_ns = since_ns or time.monotonic_ns()
+        thread.begin(is_new=bool(since_ns))
 
 
 def descendants(pid: int) -> Iterator[int]:

@@ -47,8 +47,9 @@ def _show(pid: int) -> None:
 def _stacks(pid: int) -> str:
     interpreter = Interpreter(pid)
     lines = [f"process {pid}"]
-    for thread in interpreter.threads():
-        with suppress(ProcessLookupError):
+    for native_id, state in interpreter.threads().items():
+        with suppress(ProcessLookupError, ValueError):
+            thread = interpreter.thread(native_id, state)
             does = _SAID[STATES[thread.does(0)]]
             lines.append(f"  thread {thread.native_id} {thread.name()}: {does}")
             frames = next(filter(None, (thread.look() for _ in range(_TRIES))), None)

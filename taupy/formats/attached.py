@@ -32,6 +32,7 @@ from taupy.record.line_table import Position, position_at, positions
 from taupy.record.lines import add_texts
 from taupy.record.source_files import own_codes, read_sources
 from taupy.state.lines import STATES
+from taupy.units import several
 from taupy.watch.foreign import Frame
 
 _PLACES_AT_MOST = 1_000_000
@@ -58,10 +59,14 @@ class _Looked(NamedTuple):
 
 
 class Looks:
-    """All looks at a process and those that it started."""
+    """All looks at a process and those that it started.
+
+    Attributes:
+        unseen: threads that began and ended between two looks.
+    """
 
     def __init__(self) -> None:
-        self.looks = self.torn = 0
+        self.looks = self.torn = self.unseen = 0
         self.threads: dict[tuple[int, int], _Looked] = {}
         self.facts: dict[int, _Facts] = {}  # as long as there is something to read
         self._codes: dict[_Code, int] = {}
@@ -146,12 +151,18 @@ class Looks:
         for process, node in nodes.items():
             if process in facts:
                 profile.node_metadata[node] = facts[process].metadata(process)
+        unseen = (
+            f"; {several(self.unseen, 'thread')} came and went between two looks, for which those "
+            "that were seen stand"
+            if self.unseen
+            else ""
+        )
         profile.metadata = {
             "Command Line": shlex.join(settings.arguments),
-            "taupy.lines": f"{self.looks} looks, {self.torn} torn",
+            "taupy.lines": f"{self.looks} looks, {self.torn} torn{unseen}",
             "taupy.health.attached": (
                 f"sampled: {self.looks} looks from outside, while it ran; times are estimates, "
-                "calls are unknown"
+                f"calls are unknown{unseen}"
             ),
         }
         masking.mask(profile)

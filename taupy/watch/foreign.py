@@ -22,7 +22,6 @@ from taupy.model.processes import contents, process_start
 from taupy.watch.debug_offsets import COMPILED, READABLE, offsets
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from typing import Any
 
     from taupy.watch.debug_offsets import Offsets
@@ -31,6 +30,8 @@ _RUNTIME, _CODE_TYPE, _VERSION = b"_PyRuntime", b"PyCode_Type", b"Py_Version"
 _WORD = Struct("<Q")
 _VERSION_AT, _CODE_TYPE_AT, _GIL_AT, _, _NATIVE_ID_AT = range(5)  # in a layout
 _THREADS_AT_MOST = 100_000
+_BEGUN = -8
+"""Before the pointer to the first thread, there is the number of those that have begun."""
 _CHECK_NS = 1_000_000_000
 _TRIES = 3
 
@@ -104,6 +105,9 @@ class Interpreter:
         self._native_id = numbers[_NATIVE_ID_AT]
         numbers[_CODE_TYPE_AT], numbers[_GIL_AT] = symbols[_CODE_TYPE], gil
         self.layout = b"".join(map(_WORD.pack, numbers))
+        self._span = max(self._next, self._native_id) + 8
+        self.begun = -1  # how many threads have begun, when they were listed last; -1: unknown
+        self._has_all = False  # whether all of them were listed then
         self.codes: dict[int, tuple[int, object, tuple[str, str, int, int, bytes]]] = {}
 
     def _version(self, symbols: dict[bytes, int], path: str) -> int:
@@ -148,20 +152,40 @@ class Interpreter:
     def _word(self, address: int) -> int:
         return int.from_bytes(self._bytes(address, 8), "little")
 
-    def threads(self) -> Iterator[ForeignThread]:
-        """Its threads with Python, as they are now."""
+    def _count(self) -> int:
+        return self._word(self._first + _BEGUN)
+
+    def has_new(self) -> bool:
+        """Whether there may be threads that `threads` has not listed yet."""
+        with suppress(OSError):
+            return not self._has_all or self._count() != self.begun
+        return False  # it has ended, or runs another program
+
+    def threads(self) -> dict[int, int]:
+        """Its threads with Python, as they are now: by id of the system, where their state lies."""
+        by_id: dict[int, int] = {}
+        seen: set[int] = set()
+        is_whole = False
+        with suppress(OSError):
+            self.begun, state = self._count(), self._word(self._first)
+            while state and state not in seen and len(seen) < _THREADS_AT_MOST:
+                seen.add(state)
+                data = self._bytes(state, self._span)
+                (native_id,) = _WORD.unpack_from(data, self._native_id)
+                # Before it begins it has no id or, in 3.11, that of its creator, which comes later.
+                by_id[native_id] = state
+                (state,) = _WORD.unpack_from(data, self._next)
+            is_whole = not state
+        by_id.pop(0, None)
+        self._has_all = is_whole and len(by_id) == len(seen)
+        return dict(sorted(by_id.items()))  # the main thread first
+
+    def thread(self, native_id: int, state: int) -> ForeignThread:
+        """Raises ValueError if its fields cannot be where they were said to be."""
         from taupy._native import remote
 
-        with suppress(OSError):
-            state = self._word(self._first)
-            for _ in range(_THREADS_AT_MOST):
-                if not state:
-                    return
-                native_id = self._word(state + self._native_id)
-                with suppress(ValueError):
-                    thread = remote.Thread(self.pid, self.layout, state, native_id)
-                    yield ForeignThread(self, thread, native_id, state)
-                state = self._word(state + self._next)
+        thread = remote.Thread(self.pid, self.layout, state, native_id)
+        return ForeignThread(self, thread, native_id, state)
 
     def code(self, thread: Any, address: int, now: int) -> tuple[str, str, int, int, bytes]:
         """The code object at an address, read again when another has taken its place.
@@ -201,9 +225,9 @@ class ForeignThread:
         except OSError:
             return ""
 
-    def begin(self) -> None:
-        """Looks stand for the time from now on."""
-        self.remote.begin()
+    def begin(self, is_new: bool) -> None:
+        """Looks stand for the time from now on; if it is new, from its beginning on."""
+        self.remote.begin(is_new)
 
     def does(self, took: int) -> int:
         """One of `state.lines.STATES`.

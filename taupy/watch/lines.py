@@ -54,7 +54,7 @@ class _Thread:
         self.remote = remote.Thread(
             part.pid, part.layout, state, tid, part.ticks, index, process.number, since_ns
         )
-        self.remote.begin()
+        self.remote.begin(False)
         self.process = process
         self.at = at
 

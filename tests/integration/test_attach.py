@@ -283,3 +283,46 @@ def test_top_of_no_process_is_one_line(runs):
     refused = runs.taupy("top", str(0x3FFFFFFF))
     assert refused.returncode != 0 and "there is no process" in refused.stderr
     assert refused.stderr.count("\n") == 1
+
+
+COMES_AND_GOES = """
+import threading, time
+from pathlib import Path
+
+times = []
+
+def short():
+    began = time.perf_counter()
+    time.sleep(0.06)
+    times.append(time.perf_counter() - began)
+
+Path("begun").touch()
+while not Path("go").exists():
+    time.sleep(0.02)
+for _ in range(60):
+    threads = [threading.Thread(target=short) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+Path("truth").write_text(str(sum(times)))
+"""
+
+
+def test_threads_that_come_and_go_have_the_time_that_they_took(runs):
+    """Each of them lived for a quarter of the time after which new threads were looked for once:
+    one in four was seen, for the rest of its life."""
+    with running(runs, COMES_AND_GOES) as program, looked_at(runs, program.pid):
+        time.sleep(1)
+        (runs.folder / "go").touch()
+        program.wait()
+    truth_s = float((runs.folder / "truth").read_text())
+    ((sum_ns,),) = runs.sql(
+        "SELECT sum(time_ns) FROM line JOIN timer ON timer.id = timer_id"
+        " WHERE timer.short_name = 'short'"
+    )
+    assert 0.6 < sum_ns / 1e9 / truth_s < 1.4
+    ((threads,),) = runs.sql("SELECT count(*) FROM thread")
+    (said,) = runs.sql("SELECT value FROM metadata WHERE name = 'taupy.lines'")[0]
+    unseen = re.search(r"; (\d+) threads? came and went between two looks", said)
+    assert 110 <= threads + (int(unseen[1]) if unseen else 0) <= 121, said

@@ -239,7 +239,7 @@ def test_what_a_thread_does_is_said_with_its_line(program, tmp_path):
         threads.append(
             remote.Thread(program.pid, program.layout, state, tid, program.ticks, index, 1, now)
         )
-        threads[-1].begin()
+        threads[-1].begin(False)
     expected = {(0, "inner", "wait"), (1, "café", "lock")}
     seen, until = set(), time.monotonic() + 10
     while not seen >= expected and time.monotonic() < until:  # they may be on their way there
