@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from taupy.analysis import places
-from taupy.analysis.places import Places, Seen, Tree
+from taupy.analysis.places import Seen, Tree
 from taupy.answers.own_code import KINDS, kinds, waits, words
 from taupy.answers.places import GroupPlaces
 from taupy.dataclass import NamedTuple
@@ -26,8 +26,8 @@ _TITLES: Mapping[Group, str] = {
     "worker processes": "Worker processes",
     "other threads": "Other threads",
 }
-_MOSTLY = 0.5
-"""Share of waiting from which on the main thread says little of what the program does."""
+_MUCH = 0.1
+"""Share of the work of all threads from which on those that run libraries only are of interest."""
 _OF_RANKS: Mapping[str, tuple[str, str]] = {
     "compute_ns": ("own", "computes"),
     "data_ns": ("data", "fetches data"),
@@ -95,15 +95,16 @@ def lanes(
     *,
     with_c: bool,
 ) -> list[Lanes]:
-    """Those of all groups beside the main thread that run code of the program; and worker processes
-    of which they do not, if the main thread mostly waits.
+    """Those of all groups beside the main thread that run code of the program, or much of what is
+    run at all, as where they were handed C functions.
 
     Args:
         facts: the metadata of each node.
         paths: a timer's full name -> its source file as the interpreter knew it.
         of_ranks: what `taupy ranks` shows of the job; None for no job of several ranks.
-        seen: what samples say of rows of the tree; without them, sleep is not told from work.
-        cpu_ns: the CPU time of threads: what is beyond it waits, for a processor too.
+        seen: what samples and CPU times say of the tree: what is beyond both the CPU time of a
+            thread and its time in a queue for a processor waits; without them, that is not known.
+        cpu_ns: the CPU time of threads; of others, what is not known to wait counts as work.
         with_c: whether C functions were recorded. Otherwise they are in the program's own time.
     """
     groups = groups_of(tree.threads, facts)
@@ -111,27 +112,31 @@ def lanes(
         return []
     is_job = "other ranks" in groups
     names = [str(at) for at in range(len(tree.threads))]
+    seen, cpu_ns = seen or Seen(), cpu_ns or {}
     tally = places.tally(tree, names, paths, seen)
     of_thread = tally.places()
     names_of = words(asleep=any(mine.asleep for mine in of_thread.values()), with_c=with_c)
     bars_of: dict[Group, list[Lane]] = {group: [] for group in _TITLES}
+    work_ns: dict[Group, float] = dict.fromkeys(groups, 0.0)
     of_interest: set[Group] = set()
     for at in sorted(range(len(names)), key=lambda at: tree.threads[at]):
         thread, group = tree.threads[at], groups[at]
         shown: Group = "other ranks" if group == MAIN and is_job else group
         mine = of_thread[names[at]]
-        if group == MAIN and _waits_mostly(mine, (cpu_ns or {}).get(thread)):
-            of_interest.add("worker processes")
+        waiting = sum(place.ns for place in mine.apart if place.kind == "waiting")
+        work_ns[group] += cpu_ns.get(thread, sum(mine.ns) - waiting)
         if shown not in bars_of or not mine:
             continue
         if mine.own:
             of_interest.add(group)
         of_kinds = kinds([GroupPlaces(MAIN, 1, mine, tally.packages(names[at]))])
-        if (on_cpu := (cpu_ns or {}).get(thread)) is not None:
-            worked = sum(ns for kind, ns in of_kinds.items() if kind != "wait")
-            waits(of_kinds, worked - on_cpu)
+        if thread in cpu_ns:
+            at_most = sum(ns for kind, ns in of_kinds.items() if kind != "wait")
+            waits(of_kinds, at_most - seen.ready_ns.get(at, 0.0))
         bands = [Band(kind, names_of[kind], of_kinds[kind]) for kind in KINDS if of_kinds.get(kind)]
         bars_of[shown].append(Lane(_name(thread, shown, facts), bands, thread))
+    least = _MUCH * sum(work_ns.values())
+    of_interest |= {group for group, ns in work_ns.items() if ns >= least}
     ranks = _ranks(of_ranks)
     if ranks and "other ranks" in of_interest:
         bars_of["other ranks"] = ranks
@@ -140,13 +145,6 @@ def lanes(
         for group, title in _TITLES.items()
         if bars_of[group] and group in of_interest
     ]
-
-
-def _waits_mostly(mine: Places, cpu_ns: float | None) -> bool:
-    """Whether what is known to wait, or has no processor, is most of a thread's time."""
-    whole = sum(mine.ns)
-    waiting = sum(place.ns for place in mine.apart if place.kind == "waiting")
-    return max(waiting, 0.0 if cpu_ns is None else whole - cpu_ns) >= _MOSTLY * whole
 
 
 def _name(thread: ThreadRow, group: Group, facts: Mapping[int, Mapping[str, str]]) -> str:

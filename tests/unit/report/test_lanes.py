@@ -41,15 +41,36 @@ def test_a_thread_that_samples_saw_asleep_waits():
     ]
 
 
-def test_a_thread_waits_for_as_long_as_it_has_no_processor():
-    """CPU time is exact: a thread that looks missed cannot have worked for longer."""
+def test_a_thread_waits_beyond_its_time_on_and_for_a_processor():
+    """CPU time is exact: a thread that looks missed cannot have worked for longer. What it stood in
+    the queue for a processor is work, as in its routine's row."""
     sleep = TimerRow("serve [{a.py} {3}]", "serve", "a.py", 3, "PYTHON")
-    threads = [ThreadRow(0, 0, number, "host", f"w{number}") for number in range(3)]
-    tree = Tree(threads, [0, 1, 2], [sleep], [0] * 3, [-1] * 3, [1] * 3, [10**9] * 3)
-    cpu_ns = {threads[1]: 4e7, threads[2]: 1.01e9}
+    threads = [ThreadRow(0, 0, number, "host", f"w{number}") for number in range(4)]
+    tree = Tree(threads, [0, 1, 2, 3], [sleep], [0] * 4, [-1] * 4, [1] * 4, [10**9] * 4)
+    cpu_ns = {threads[1]: 4e7, threads[2]: 1.01e9, threads[3]: 2e8}
+    seen = Seen(ready_ns={1: 4e7, 2: 1.01e9, 3: 8e8})
     paths = {sleep.timer: "/home/a.py"}
-    (of,) = lanes(tree, {}, paths, None, cpu_ns=cpu_ns, with_c=False)
+    (of,) = lanes(tree, {}, paths, None, seen, cpu_ns, with_c=False)
     assert [[(band.kind, band.ns) for band in lane.bands] for lane in of.lanes] == [
         [("own", 4e7), ("wait", 9.6e8)],
         [("own", 1e9)],
+        [("own", 8e8), ("wait", 2e8)],
     ]
+
+
+def test_threads_of_libraries_are_shown_if_they_do_much_of_the_work():
+    """A thread that runs a compiled module has no routine of the program's, only the pool's."""
+    own = TimerRow("main [{a.py} {3}]", "main", "a.py", 3, "PYTHON")
+    pool = TimerRow("run [{lib.py} {53}]", "run", "lib.py", 53, "PYTHON")
+    threads = [ThreadRow(0, 0, number, "host", f"t{number}") for number in range(2)]
+    tree = Tree(threads, [0, 1], [own, pool], [0, 1], [-1] * 2, [1] * 2, [10**9] * 2)
+    paths = {own.timer: "/home/a.py", pool.timer: "/usr/lib/python3/site-packages/lib.py"}
+
+    def shown(cpu_ns: list[float]) -> list[str]:
+        of_threads = dict(zip(threads, cpu_ns, strict=True))
+        seen = Seen(ready_ns=dict(enumerate(cpu_ns)))
+        bars = lanes(tree, {}, paths, None, seen, of_threads, with_c=False)
+        return [lane.name for of in bars for lane in of.lanes]
+
+    assert shown([1e8, 9e8]) == ["t1"]
+    assert shown([9e8, 1e7]) == []
