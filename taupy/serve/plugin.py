@@ -17,27 +17,15 @@ from taupy.errors import TaupyError
 from taupy.profiledb.files import reading_connection
 from taupy.profiledb.pages import EVERY_TRIAL, LAST_SWEEP, LATEST_TRIALS, PAGES
 from taupy.profiledb.sql import limited
+from taupy.serve.look import DATASETTE_IN_THE_DARK, HEAD, problem_page
 from taupy.serve.reports import PLACE
 from taupy.state.sqlite import restrict
 from taupy.units import duration, several
 
 START_PAGE = """<!DOCTYPE html>
 <html lang="en">
-<head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline';
- form-action 'self'; base-uri 'none'">
-<title>{{ metadata.title }}</title>
+<head>{{ taupy_head }}<title>{{ metadata.title }}</title>
 <style>
-:root { --paper: #fff; --ink: #1a1d21; --soft: #58616c; --line: #dfe3e7; --accent: #005a9c;
-  --hover: #eef2f6; --bad: #b3261e; color: var(--ink); background: var(--paper);
-  font: 14px/20px system-ui, "Segoe UI", Roboto, "DejaVu Sans", sans-serif; color-scheme: light }
-@media (prefers-color-scheme: dark) { :root { --paper: #14171a; --ink: #e7e9ec; --soft: #9da7b2;
-  --line: #2e343a; --accent: #7fbcf5; --hover: #22282e; --bad: #ff8a80; color-scheme: dark } }
-body { max-width: 1360px; margin: 0 auto; padding: 20px 24px 40px; overflow-wrap: anywhere }
-h1 { font-size: 20px; margin: 0 } h2 { font-size: 14px; margin: 28px 0 8px }
-a { color: var(--accent); text-decoration: none } a:hover { text-decoration: underline }
-p { margin: 4px 0 } .soft, dd { color: var(--soft) } .bad { color: var(--bad) }
 form.line { display: flex; flex-wrap: wrap; gap: 8px; align-items: center; margin: 12px 0 }
 input { font: inherit; color: inherit; background: none; border: 1px solid var(--line);
   border-radius: 5px; padding: 3px 9px; max-width: 100% }
@@ -257,7 +245,16 @@ def prepare_jinja2_environment(env: Environment, datasette: Any) -> None:
     """taupy's start page instead of Datasette's."""
     assert env.loader is not None
     env.loader = ChoiceLoader(
-        [DictLoader({"index.html": START_PAGE, "query.html": QUERY_PAGE}), env.loader]
+        [
+            DictLoader(
+                {
+                    "index.html": START_PAGE,
+                    "query.html": QUERY_PAGE,
+                    "base.html": DATASETTE_IN_THE_DARK,
+                }
+            ),
+            env.loader,
+        ]
     )
 
 
@@ -298,6 +295,7 @@ def extra_template_vars(
         shown = wanted[begin : begin + _ROWS]
         neighbours = {"newer": begin - _ROWS, "older": begin + _ROWS}
         return {
+            "taupy_head": Markup(HEAD),
             "taupy_trials": shown,
             "taupy_tagged": any(row["tags"] for row in shown),
             "taupy_with_gpus": any(row["gpus"] for row in shown),
@@ -331,9 +329,7 @@ def handle_exception(
         info = {"ok": False, "error": error, "status": status}
         if request.path.endswith(".json"):
             return Response.json(info, status=status)
-        more = {"title": getattr(exception, "title", None)}
-        templates = [f"{status}.html", "error.html"]
-        page = await datasette.render_template(templates, info | more, request=request)
+        page = problem_page(status, str(escape(error)), datasette.urls.instance())
         return Response.html(page, status=status)
 
     return answer

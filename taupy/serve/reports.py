@@ -13,9 +13,11 @@ import asyncio
 from urllib.parse import parse_qs
 
 from taupy.errors import NoSuchTrial, TaupyError
+from taupy.escaping import html
 from taupy.profiledb import selector
 from taupy.profiledb.opening import opened
 from taupy.serve.guard import App, Receive, Scope, Send
+from taupy.serve.look import problem_page
 from taupy.units import several
 
 PLACE = "-/report"
@@ -47,10 +49,8 @@ class Reports:
         if trial:
             trials = [trial.strip("/")]
         elif ticked and len(ticked) != 2:
-            problem = (
-                f"{several(len(ticked), 'trial')} ticked: go back and tick the two to compare\n"
-            )
-            await _answer(send, 400, "text/plain", problem)
+            problem = f"{several(len(ticked), 'trial')} ticked: go back and tick the two to compare"
+            await _answer(send, 400, problem_page(400, problem, self._base))
             return
         else:
             trials = ticked or [query.get(side, [""])[0] for side in "ab"]
@@ -59,8 +59,8 @@ class Reports:
     def _is_here(self, path: str) -> bool:
         return path == self._place or path.startswith(f"{self._place}/")
 
-    def _page(self, trials: list[str]) -> tuple[int, str, str]:
-        """Status, content type and text of the answer."""
+    def _page(self, trials: list[str]) -> tuple[int, str]:
+        """Status and text of the answer."""
         from taupy.report import contents, page
         from taupy.study import versus
 
@@ -70,15 +70,16 @@ class Reports:
                     held = contents.of_trial(db, selector.trial(db, trials[0]))
                 else:
                     held, _ = versus.of_sides(db, trials[0], trials[1])
-                return 200, "text/html", page.html_page(held, back=self._base)
+                return 200, page.html_page(held, back=self._base)
         except TaupyError as problem:
-            return 404 if isinstance(problem, NoSuchTrial) else 400, "text/plain", f"{problem}\n"
+            code = 404 if isinstance(problem, NoSuchTrial) else 400
+            return code, problem_page(code, html(str(problem)), self._base)
 
 
-async def _answer(send: Send, status: int, kind: str, text: str) -> None:
+async def _answer(send: Send, status: int, text: str) -> None:
     body = text.encode()
     headers = [
-        (b"content-type", f"{kind}; charset=utf-8".encode()),
+        (b"content-type", b"text/html; charset=utf-8"),
         (b"content-length", str(len(body)).encode()),
     ]
     await send({"type": "http.response.start", "status": status, "headers": headers})

@@ -79,6 +79,13 @@ def status(url, method="GET", **headers):
         return refused.code, refused.headers
 
 
+def refused(url):
+    """The page of an answer that is an error."""
+    with pytest.raises(urllib.error.HTTPError) as problem:
+        urllib.request.urlopen(url, timeout=120)
+    return problem.value.read().decode()
+
+
 QUESTIONS = {
     "top_routines": {"trial": "1", "metric": ""},
     "call_paths": {"trial": "", "metric": "time"},
@@ -416,6 +423,11 @@ def test_what_is_not_there_is_said_on_the_page_and_not_on_the_terminal(runs):
             "-/report/nothing": 404, "../../etc/passwd": 404,
         }.items():  # fmt: skip
             assert status(address + place)[0] == code, place
+            if code == 404 and ".json" not in place:
+                page = refused(address + place)
+                assert "prefers-color-scheme: dark" in page, place
+                assert f'<a href="/{address.split("/")[3]}/">All trials</a>' in page, place
+        assert "prefers-color-scheme: dark" in fetch(f"{address}a/trial")  # Datasette's own
         process.terminate()
         assert process.stderr.read() == ""
 
