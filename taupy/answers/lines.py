@@ -15,8 +15,9 @@ in it.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from taupy.analysis.definitions import at_definition
 from taupy.analysis.expressions import Expressions
@@ -37,7 +38,7 @@ from taupy.model.rows import ThreadRow, TimerRow
 from taupy.model.thread_groups import GROUPS, Group, groups_of
 from taupy.pprof.view import Cell, Column, Kind, View
 from taupy.profiledb.database import ProfileDB
-from taupy.units import count, duration
+from taupy.units import count, duration, several
 
 FIRST = 10
 """Lines that people see of each group of threads."""
@@ -337,25 +338,34 @@ def views(db: ProfileDB, trial: int, options: Options) -> list[View]:
     if not lines.rows:
         raise Nothing(f"trial {trial} has no times of lines: {_why(db, trial)}")
     exact = not db.trial(trial).is_sampled
-    shown = tables(lines, _whole(db, trial, facts), options, exact)
+    whole, unseen = _times(db, trial, facts, {row.thread for row in lines.rows})
+    shown = tables(lines, whole, options, exact, unseen)
     if not shown:
         raise Nothing(f"no line of trial {trial} was seen {LEAST_LOOKS} times: it ran too briefly")
     return shown
 
 
-def tables(lines: Lines, whole: Mapping[Group, float], options: Options, exact: bool) -> list[View]:
+def tables(
+    lines: Lines,
+    whole: Mapping[Group, float],
+    options: Options,
+    exact: bool,
+    unseen: Mapping[Group, Unseen] | None = None,
+) -> list[View]:
     """One table for each group of threads with exact lines, and with lines that were seen often
     enough.
 
     Args:
         whole: the time of each group [ns].
         exact: whether the times of routines are exact.
+        unseen: the threads of each group of which no line is known, if there are any.
     """
     limit = FIRST if options.limit is None and not options.whole else options.limit
     tables = []
     for group, rows in lines.by_group.items():
         of_lines = estimates(rows, DETAILS[options.detail], sampled=not exact).values()
-        of_group = _Group(lines, group, rows, whole.get(group, 0), options.detail)
+        others = (unseen or {}).get(group, Unseen())
+        of_group = _Group(lines, group, rows, whole.get(group, 0), options.detail, others)
         counted = [line for line in of_lines if line.count is not None]
         guessed = [line for line in of_lines if line.count is None]
         tables += [of_group.exact(counted, limit), of_group.estimated(guessed, limit, exact)]
@@ -374,19 +384,35 @@ def _why(db: ProfileDB, trial: int) -> str:
     )
 
 
-def _whole(db: ProfileDB, trial: int, facts: Mapping[int, Mapping[str, str]]) -> dict[Group, float]:
-    """The time of each group of threads."""
+class Unseen(NamedTuple):
+    """Threads of which no line is known: their number, and their time [ns]."""
+
+    threads: int = 0
+    ns: float = 0
+
+
+def _times(
+    db: ProfileDB,
+    trial: int,
+    facts: Mapping[int, Mapping[str, str]],
+    seen: Collection[ThreadRow],
+) -> tuple[dict[Group, float], dict[Group, Unseen]]:
+    """The time of each group of threads [ns], and what of it is none of these threads'."""
     from taupy.profiledb.values import values
 
     host = Condition("kind", ("host",))
     table = values(db, Question((trial,), by=("thread",), where=(host,), values=("exclusive",)))
     threads = table.row_labels("thread")
     whole: dict[Group, float] = defaultdict(float)
-    for group, time in zip(
-        groups_of(threads, facts), table.column("exclusive", "time"), strict=True
+    unseen: dict[Group, Unseen] = defaultdict(Unseen)
+    for thread, group, time in zip(
+        threads, groups_of(threads, facts), table.column("exclusive", "time"), strict=True
     ):
         whole[group] += time or 0
-    return whole
+        if thread not in seen:
+            before = unseen[group]
+            unseen[group] = Unseen(before.threads + thread.threads, before.ns + (time or 0))
+    return whole, unseen
 
 
 _EXACT = "the time of a routine is exact, its division among lines is"
@@ -403,6 +429,7 @@ class _Group:
     Attributes:
         whole: the time of the group [ns].
         detail: one of `DETAILS`.
+        unseen: its threads of which no line is known.
     """
 
     lines: Lines
@@ -410,10 +437,11 @@ class _Group:
     rows: Sequence[LineRow]
     whole: float
     detail: str
+    unseen: Unseen
 
     @property
     def title(self) -> str:
-        threads = len({row.thread for row in self.rows})
+        threads = sum(thread.threads for thread in {row.thread for row in self.rows})
         apart = {"call": ", calls apart", "state": ", computing and waiting apart"}
         group = self.group if threads == 1 else f"{threads} {self.group}, added up"
         return f"LINES, {group}{apart.get(self.detail, '')}"
@@ -437,6 +465,10 @@ class _Group:
         if rare and shown:
             time = duration(sum(line.time_ns for line in rare))
             notes.append(f"lines that were seen less than {LEAST_LOOKS} times have ~{time} in all")
+        if shown and self.unseen.threads:
+            threads = several(self.unseen.threads, "more thread")
+            mark = "" if exact else "~"
+            notes.append(f"no line is known of {threads}, {mark}{duration(self.unseen.ns)} in all")
         title = self.title
         if any(row.line.count is not None for row in self.rows):
             title += ", estimated"
