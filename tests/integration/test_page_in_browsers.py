@@ -36,6 +36,7 @@ from tests.builders import (
 from tests.findings import gpu_faults
 from tests.hostile import hostile
 from tests.in_process import taupy
+from tests.unit.report.test_report import flat
 from tests.unit.roofline.build import Kernel, gpu_trial
 
 BROWSERS = {
@@ -157,6 +158,9 @@ def pages(tmp_path_factory):
         add_profile(db, ranks_of_steps())
         add_profile(db, replace(gpu_faults.saved_each_step(), experiment="saved"))
         add_profile(db, replace(looked_at(), experiment="looked"))
+        add_profile(
+            db, replace(flat(1000), experiment="flat", uuid="01900000-0000-7000-8000-0000000002ff")
+        )
         counted = {"flop_fp32": 4e9, "bytes_dram": 2e8}
         kernels = gpu_trial(Kernel("gemm", 10, 1_000_000, counted), number=9)
         add_profile(db, replace(kernels, experiment="counted"))
@@ -170,6 +174,7 @@ def pages(tmp_path_factory):
         "steps": ["experiment=steps"],
         "ranks": ["experiment=ranks"],
         "looked": ["experiment=looked"],
+        "flat": ["experiment=flat"],
         "saved": ["experiment=saved"],
     }.items():
         done = taupy("report", *trials, "-o", folder / f"{name}.html", "--db", folder / "a.db")
@@ -349,6 +354,20 @@ def test_in_a_narrow_window_nothing_is_wider_than_it(opened, name):
         tab.click()
         wide = page.evaluate("document.documentElement.scrollWidth")
         assert wide <= NARROW["width"], tab.text_content()
+
+
+def test_on_a_telephone_a_place_stands_below_its_numbers_and_is_whole(opened):
+    place = opened("one", viewport=NARROW).locator("#tab-overview .place").first
+    text, bar = place.locator(".src").bounding_box(), place.locator("b").bounding_box()
+    assert text["y"] >= bar["y"] + bar["height"] and text["width"] > 300
+
+
+def test_notes_below_places_leave_the_numbers_their_column(opened):
+    page = opened("flat")
+    note = page.locator("#tab-overview .hot > p").first
+    assert note.inner_text().startswith("Publisher.publish calls: read ")
+    first = page.locator("#tab-overview .place b").first.bounding_box()
+    assert note.bounding_box()["width"] > 5 * first["width"]
 
 
 def test_a_comparison_says_what_changed(opened):

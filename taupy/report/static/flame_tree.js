@@ -18,6 +18,14 @@ export function foldedRows(forest) {
   return folded;
 }
 
+/** The rows that wait, with what is folded into them. */
+function waitingRows({ rows, names, timer, parent }, folded) {
+  const waits = names.map(({ color }) => color === "wait");
+  const waiting = new Uint8Array(rows);
+  for (let row = 0; row < rows; row++) waiting[row] = waits[timer[row]] || (folded[row] && waiting[parent[row]]) ? 1 : 0;
+  return waiting;
+}
+
 /** Names of repeated layers as one: the first number of each, and its name. */
 export function mergedLayers(forest) {
   const first = new Map();
@@ -69,6 +77,13 @@ class Tree {
     return this.merged?.label.get(key) ?? this.forest.names[key].name;
   }
 
+  /** Whether a row waits, or is folded into one that does. */
+  waits(row) {
+    if (this.folded === null) return this.forest.names[this.forest.timer[row]].color === "wait";
+    this.waiting ??= waitingRows(this.forest, this.folded);
+    return this.waiting[row] === 1;
+  }
+
   isFolded(row) {
     return this.folded !== null && this.folded[row] === 1;
   }
@@ -108,7 +123,18 @@ export class TopDown extends Tree {
   node(key, rows, parent) {
     const { time, own } = this.forest;
     const calls = sumOfCalls(this.forest, rows);
-    return this.made(key, rows, parent, { time: sum(rows, time), own: this.ownTime(rows, own), calls });
+    const node = this.made(key, rows, parent, { time: sum(rows, time), own: this.ownTime(rows, own), calls });
+    if (this.waitsMostly(node)) node.color = "wait";
+    return node;
+  }
+
+  /** Whether most of a node's time passes in routines that wait and are folded into it. */
+  waitsMostly({ kind, own, time, rows }) {
+    if (this.folded === null || kind !== LIBRARY || 2 * own <= time) return false;
+    let waited = 0;
+    const add = (row) => { if (this.waits(row)) waited += this.forest.own[row]; };
+    for (const row of rows) this.eachFolded(row, add);
+    return 2 * waited > time;
   }
 
   /** Own time, including that of folded rows below. */
@@ -202,6 +228,7 @@ export function hottest(tree, node) {
   const { forest } = tree;
   const own = new Float64Array(forest.names.length);
   const calls = new Float64Array(forest.names.length);
+  const waited = new Float64Array(forest.names.length);
   for (const first of rowsOf(tree, node)) {
     const shown = new Int32Array(forest.end[first] - first); // the row that stands for each
     for (let row = first; row < forest.end[first]; row++) {
@@ -209,12 +236,15 @@ export function hottest(tree, node) {
       const at = isFolded ? shown[forest.parent[row] - first] : row;
       shown[row - first] = at;
       own[tree.key(at)] += forest.own[row];
+      if (tree.waits(row)) waited[tree.key(at)] += forest.own[row];
       if (!isFolded) calls[tree.key(at)] += forest.calls[row] ? forest.calls[row] - 1 : NaN;
     }
   }
   const found = [];
   own.forEach((ns, key) => {
-    if (ns > 0) found.push({ ...forest.names[key], name: tree.label(key), key, own: ns, calls: calls[key] });
+    if (ns <= 0) return;
+    const color = 2 * waited[key] > ns ? "wait" : forest.names[key].color;
+    found.push({ ...forest.names[key], name: tree.label(key), key, own: ns, calls: calls[key], color });
   });
   const waits = ({ color }) => Number(color === "wait");
   return found.sort((a, b) => waits(a) - waits(b) || b.own - a.own);

@@ -103,6 +103,20 @@ test("a library is folded into the call that enters it", () => {
     [["f", 65], ["g", 30], ["main", 10]]);
 });
 
+test("a library that waits in what is folded into it waits", () => {
+  // main 1 -> f 2 -> g 40 (waits) -> f 30; main -> f 9: of the calls of f, most of the time
+  const rows = [[0, 0, 2, 1, 0], [1, 1, 2, 2, 0], [2, 2, 2, 40, 0], [3, 1, 2, 30, 0], [1, 1, 2, 9, 0]];
+  const trees = forest(rows, { names: NAMES.map((name, at) => ({ ...name, color: ["own", "lib", "wait"][at] })) });
+  const tree = new TopDown(trees, foldedRows(trees));
+  const [main] = tree.of([0], "all").children;
+  const [f] = tree.children(main);
+  assert.deepEqual([main.color, f.color, f.time, f.own], ["own", "wait", 81, 81]);
+  assert.deepEqual(hottest(tree, main).map(({ name, color }) => [name, color]), [["main", "own"], ["f", "wait"]]);
+  const open = new TopDown(trees, null);
+  const [apart] = open.children(open.of([0], "all").children[0]);
+  assert.deepEqual([apart.name, apart.color], ["f", "lib"]);
+});
+
 test("recursion counts once", () => {
   const rows = [[0, 1, 2, 1, 0], [1, 1, 2, 2, 0], [2, 1, 2, 4, 0]];
   assert.deepEqual(outermostWhere(forest(rows), (name) => name.name === "f"), [0]);

@@ -418,7 +418,7 @@ def test_workers_that_run_no_code_of_the_program_are_shown_if_it_waits_for_them(
     assert "\nnext: taupy pprof 1 --thread 1.0.0 --sort exclusive" in shown
 
 
-def _flat(step_ns):
+def flat(step_ns):
     """A program that reads and writes, below a launcher; each of 20 routines has little time."""
     parts = [call(Timer(f"part{at}", "a.py", 20 + at), 1, step_ns) for at in range(20)]
     read = call(Timer("Publisher.read", "a.py", 5), 3, 2, parts[:14])
@@ -431,7 +431,7 @@ def _flat(step_ns):
 
 def test_of_a_flat_run_the_calls_that_it_consists_of_are_shown(tmp_path):
     """On the screen, the page and in JSON; not where the rows themselves say most of it."""
-    measured = _report(tmp_path, _flat(1000))
+    measured = _report(tmp_path, flat(1000))
     assert "\nPublisher.publish calls:  read 14.0 us, write 6.00 us\n" in screen.text(measured)
     told = document.document(measured)["division"]
     assert (told["routine"], told["time_ns"]) == ("Publisher.publish", 20_004)
