@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
-from itertools import islice
+from itertools import accumulate, islice
 from math import isfinite
 from pathlib import Path
 
@@ -31,7 +31,6 @@ from taupy.formats.stacks import (
     profile_of,
     refuse_depth,
     routine_timer,
-    stacked,
     unsummed,
 )
 from taupy.model.profile import (
@@ -47,7 +46,7 @@ from taupy.model.profile import (
 from taupy.model.progress import Progress
 from taupy.model.timers import Timers
 
-_BLOCK = 1_000
+_BLOCK = 100
 """Lines that are written at once: a line may have thousands of frames."""
 _ROOT = Timer(ROOT_TIMER, groups=("TAUPY",))
 
@@ -212,7 +211,7 @@ def write(profile: Profile, target: Path, progress: Progress) -> list[str]:
     names = [_frame(timer.full_name) for timer in profile.timers]
     unit = "ns" if metric == TIME else _frame(f"{metric.name} {metric.unit or 'count'}")
     without = lines = 0
-    with open(target, "w", encoding="utf-8", errors="backslashreplace", newline="\n") as out:
+    with open(target, "wb") as out:
         for measured in profile.threads:
             tree, thread = measured.tree, measured.thread
             exclusive = tree.exclusive.get(metric.name)
@@ -226,9 +225,9 @@ def write(profile: Profile, target: Path, progress: Progress) -> list[str]:
                 first = ""  # like the imported file of another tool
                 top = 0 if len(tree) and profile.timers[tree.timer[0]] == _ROOT else -1
             stacks = _lines(tree, exclusive, top, names, first)
-            while block := "".join(islice(stacks, _BLOCK)):
-                out.write(block)
-                lines += block.count("\n")
+            while block := list(islice(stacks, _BLOCK)):
+                out.write("".join(block).encode("utf-8", "backslashreplace"))
+                lines += len(block)
             progress.advance(len(tree))
     if not lines:
         raise nothing_to_write("collapsed stacks hold values above 0", profile)
@@ -245,11 +244,33 @@ def _number(value: float) -> str:
 def _lines(
     tree: CallTree, values: Sequence[float], top: int, names: list[str], first: str
 ) -> Iterator[str]:
-    """The line of each row with a value above 0: its frames below row `top`."""
-    for frames, value in zip(stacked(tree, names, top), values, strict=True):
+    """The line of each row with a value above 0: its frames below row `top`.
+
+    A stack is the caller's text and one more frame: only one text is kept, with the places where
+    the frames of the row's callers end in it. In preorder, a row is climbed from no more than once.
+    """
+    parent, timer = tree.parent, tree.timer
+    below = [f";{name}" for name in names]
+    text, rows, ends = first, list[int](), list[int]()
+    for row, (above, routine, value) in enumerate(zip(parent, timer, values, strict=True)):
+        while rows and rows[-1] != above:
+            rows.pop()
+            ends.pop()
+        if not rows and above > top:
+            while above > top:
+                rows.append(above)
+                above = parent[above]
+            rows.reverse()
+            frames = [names[timer[rows[0]]], *(below[timer[caller]] for caller in rows[1:])]
+            ends = [*accumulate(map(len, frames), initial=len(first))][1:]
+            text = first + "".join(frames)
+        text = text[: ends[-1]] + below[routine] if rows else first + names[routine]
         if value > 0:
             number = value if type(value) is int else _number(value)
-            yield f"{first}{';'.join(frames)} {number}\n"
+            yield f"{text} {number}\n"
+        if row > top:
+            rows.append(row)
+            ends.append(len(text))
 
 
 def _frame(name: str) -> str:

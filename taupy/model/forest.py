@@ -116,6 +116,29 @@ def taken(column: _Array, rows: Sequence[int]) -> _Array:
     return array(column.typecode, of_rows.tobytes())
 
 
+def ascending(keys: array[int]) -> Sequence[int]:
+    """The rows in the order of their keys; those with equal keys in their own."""
+    if len(keys) < MANY:
+        return sorted(range(len(keys)), key=keys.__getitem__)
+    import numpy as np
+
+    return array("q", np.argsort(np.frombuffer(keys, "i8"), kind="stable").tobytes())
+
+
+def parents_in(order: Sequence[int], parent: array[int]) -> array[int]:
+    """The parent column of these rows, in this order; a row's parent is among them."""
+    place_of: array[int] = array("q", [0]) * (len(parent) + 1)
+    place_of[-1] = -1  # what is above a root
+    if len(order) < MANY:
+        for place, row in enumerate(order):
+            place_of[row] = place
+    else:
+        import numpy as np
+
+        np.frombuffer(place_of, "i8")[np.array(order, "i8")] = np.arange(len(order))
+    return taken(place_of, taken(parent, order))
+
+
 def callers_first(parent: Sequence[int]) -> Sequence[int]:
     """The rows, each after its caller, as far as they are below a root: for values that pass from
     callers to callees, where the order of siblings does not matter."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from array import array
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 from itertools import count, groupby
 
-from taupy.model.forest import preorder, taken
+from taupy.model.forest import ascending, parents_in, preorder, taken
 from taupy.model.gpu import Activity, Device, Fact
 from taupy.model.profile import (
     CallTree,
@@ -84,11 +85,11 @@ def read_profile(db: ProfileDB, trial_id: int) -> Profile:
     trees = stored_trees(db, trial_id, metrics)
     position = {id: place for place, id in enumerate(timers)}
     threads: dict[int, ThreadProfile] = {}
-    rows: dict[int, dict[int, int]] = {}
+    rows = _Rows()
     for thread_id, *thread in db.rows(_THREADS, (trial_id,)):
         stored = trees.get(thread_id, StoredTree())
         has = {id: metric.name for id, metric in metrics.items() if (thread_id, id) in measured}
-        tree, rows[thread_id] = call_tree_of(stored, position, has)
+        tree, rows.callpaths[thread_id] = call_tree_of(stored, position, has)
         threads[thread_id] = ThreadProfile(Thread(*thread), tree)
     for thread_id, event in read_user_events(db, trial_id, rows):
         threads[thread_id].user_events.append(event)
@@ -165,20 +166,31 @@ def _timers(db: ProfileDB, trial_id: int) -> dict[int, Timer]:
     return {id: timers[id] for id in ordered}
 
 
+class _Rows(dict[int, dict[int, int]]):
+    """The row of each call path, by thread, of which most trials need none.
+
+    Attributes:
+        callpaths: the id of each row, by thread.
+    """
+
+    def __init__(self) -> None:
+        self.callpaths: dict[int, array[int]] = {}
+
+    def __missing__(self, thread: int) -> dict[int, int]:
+        self[thread] = dict(zip(self.callpaths[thread], count()))
+        return self[thread]
+
+
 def call_tree_of(
     stored: StoredTree, position: dict[int, int], metrics: dict[int, str]
-) -> tuple[CallTree, dict[int, int]]:
-    """The tree, and the row of each of its call paths."""
+) -> tuple[CallTree, array[int]]:
+    """The tree, and the call path of each of its rows."""
     parent = array("q", stored.parents())
     timer = array("q", map(position.__getitem__, stored.timer))
-    order = preorder(parent, sorted(range(len(timer)), key=timer.__getitem__))
-    moved = array("q", bytes(8 * (len(parent) + 1)))
-    moved[-1] = -1  # what is above a root
-    for place, row in enumerate(order):
-        moved[row] = place
+    order = preorder(parent, ascending(timer))
     tree = CallTree(
         timer=taken(timer, order),
-        parent=taken(moved, taken(parent, order)),
+        parent=parents_in(order, parent),
         calls=taken(stored.calls, order),
         subroutines=taken(stored.subroutines, order),
         inclusive={
@@ -188,10 +200,10 @@ def call_tree_of(
             name: _column(stored.exclusive.get(id, []), order) for id, name in metrics.items()
         },
     )
-    return tree, dict(zip(taken(stored.callpath, order), count()))
+    return tree, taken(stored.callpath, order)
 
 
-def _column(values: list[float], order: list[int]) -> array[int]:
+def _column(values: list[float], order: Sequence[int]) -> array[int]:
     """Integers remain integers; a column without values is all NaN."""
     if not values:
         return array("d", [math.nan] * len(order))  # type: ignore[return-value]

@@ -10,7 +10,6 @@ import math
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
 from typing import Any
 
 from taupy.model.forest import places_of
@@ -30,10 +29,6 @@ _VALUES = """
      WHERE trial_id = :trial AND metric_id = :metric
      ORDER BY callpath_id, thread_id
 """
-
-
-_BLOCK = 10_000
-"""Rows that are read at once, column by column."""
 
 
 @dataclass(slots=True)
@@ -88,8 +83,7 @@ def _blocks(
     db: ProfileDB, sql: str, which: dict[str, int]
 ) -> Iterator[tuple[int, Iterable[Sequence[Any]]]]:
     """Columns of the rows of each thread, whose id is in the first one, block by block."""
-    rows = db.stream(sql, which)
-    while block := list(islice(rows, _BLOCK)):
+    for block in db.blocks(sql, which):
         threads, *columns = zip(*block, strict=True)
         if threads.count(threads[0]) == len(threads):
             yield threads[0], columns
