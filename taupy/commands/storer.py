@@ -29,8 +29,6 @@ _WORTH_NAMING = 0.05
 _HOT, _MOST = 0.2, 0.5
 """Likewise, from which it is called hot, below which the profile is flat, and the most."""
 _MUCH_IMPORT = 0.25
-_MOSTLY = 0.75
-"""Share of a routine's time from which on its hottest line is named instead."""
 _TEXT = 40
 """Characters of its text."""
 _LONG_NS, _PATHS_A_SECOND = 1_000_000_000, 2000
@@ -259,7 +257,8 @@ def _where(delivery: Delivery, judges: bool) -> list[str]:
 
 
 def _hottest(group: GroupPlaces, place: Place, imports: float = 0.0) -> str:
-    """Where the time went; of a flat profile, what comes first.
+    """Where the time went, with the time of the routine, as in the report's row; of a flat profile,
+    what comes first.
 
     Args:
         imports: their share of the run.
@@ -268,20 +267,18 @@ def _hottest(group: GroupPlaces, place: Place, imports: float = 0.0) -> str:
     from taupy.model.thread_groups import MAIN
     from taupy.units import duration
 
-    where = places.at(place) or places.described(place)
     line = place.hottest
-    is_part = line is not None and line.time_ns < _MOSTLY * place.ns
-    if place.timer is not None and is_part and place.timer.short_name != "<module>":
-        where = places.where(place.timer, line)  # the time is the routine's, not that of one line
-    if place.kind == "waiting" or place.waits_ns:
-        most = "mostly waiting at"
+    if place.kind == "waiting":
+        most = "mostly"
+    elif place.waits_ns:
+        most = "mostly waiting in"
     else:
         share = place.share / max(1 - imports, place.share)
         most = "most in" if share >= _MOST else "hottest is"
         most = most if share >= _HOT else "no hot spot, first is"
     of = "" if group.group == MAIN else f" of {group.title.partition(',')[0]}"
     time = f"{duration(place.ns)}, {100 * place.share:.0f} %{of}"
-    clause = f"{most} {where}: {time}" if where.endswith(")") else f"{most} {where} ({time})"
+    clause = f"{most} {places.described(place)}: {time}"
     text = place.source if line is None else line.text  # without lines, that of the definition
     if not text:
         return clause

@@ -638,7 +638,7 @@ def _from_to(lanes: Sequence[Lane]) -> str:
 
 
 def division(report: Report, named: float) -> tuple[str, list[str]] | None:
-    """What a run consists of, in words: a title, and each call with its time.
+    """What a run consists of: a title, and each call with its time, as text.
 
     Args:
         named: the share of the run that is named otherwise.

@@ -120,7 +120,7 @@ def test_the_lines_of_a_routine_add_up_to_its_exact_time(runs):
 
 def test_the_report_and_the_end_of_the_run_name_the_line_and_its_text(runs):
     done = runs.run(KNOWN, arguments=("1.5",))
-    named = r"; (?:most in|hottest is) (?:work \()?prog.py:(\d+)\)?:? .*?%\)?: ([^;]*)"
+    named = r"; (?:most in|hottest is) work \(prog.py:(\d+)\): .*? %: ([^;]*)"
     end = re.search(named, done.stderr)
     assert end is not None, done.stderr
     assert end[2].removesuffix("...") in KNOWN.split("\n")[int(end[1]) - 1]
