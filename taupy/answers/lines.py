@@ -374,10 +374,18 @@ def tables(
 
 def _why(db: ProfileDB, trial: int) -> str:
     from taupy.profiledb.trial_facts import metadata_values
+    from taupy.record.endings import KILLED
 
-    fact = metadata_values(db, FACT).get(trial, "")
-    if fact.startswith("none: "):
-        return fact.removeprefix("none: ")
+    fact, health, watch = (
+        metadata_values(db, name).get(trial, "")
+        for name in (FACT, "taupy.health.lines", "taupy.watch")
+    )
+    if fact.startswith("none: ") or health:
+        return health or fact.removeprefix("none: ")
+    if watch.startswith("none: "):
+        return f"there was no watch: {watch.removeprefix('none: ')}"
+    if KILLED in watch:
+        return f"of the watch, the trial says: {watch}"
     return (
         "it ended before the watch first looked (0.15 s), or was run without the watch, with the "
         "plain engine or with an older taupy, or comes from another tool (docs/lines.md)"

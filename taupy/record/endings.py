@@ -25,7 +25,9 @@ from taupy.state.pauses import pauses
 from taupy.state.values import Damaged
 from taupy.units import duration
 
+KILLED = "it was stopped or killed"
 _WAIT_S = 2.0
+_BEGINS_NS = 10_000_000_000  # a watch that has not begun until then never does
 _SEEN_LATE_NS = 1_000_000_000  # even while paused, a heartbeat comes every 100 ms
 _SLACK_NS = 100_000_000  # how late a pending heartbeat may be
 _THREADS_AT_MOST, _ROUTINES_AT_MOST = 64, 8
@@ -169,7 +171,7 @@ def watch_facts(folder: Folder, parts: Sequence[Part]) -> dict[str, str]:
     except (Damaged, OSError):
         return {}
     if kept is None:
-        return _unstarted(folder)
+        return _unstarted(folder, parts)
     beat, _ = kept
     watched_ns = beat.beat_ns - beat.began_ns
     return {
@@ -181,10 +183,14 @@ def watch_facts(folder: Folder, parts: Sequence[Part]) -> dict[str, str]:
     }
 
 
-def _unstarted(folder: Folder) -> dict[str, str]:
+def _unstarted(folder: Folder, parts: Sequence[Part]) -> dict[str, str]:
     if not (folder / heartbeat.NAME).exists():
         return {}
-    return {"taupy.watch": "none: the program ended before the first look"}
+    lasted_ns = max(part.end_ns for part in parts) - min(part.start_ns for part in parts)
+    why = f"the program ended before the first look, after {duration(lasted_ns)}"
+    if lasted_ns > _BEGINS_NS:
+        why = f"it did not look once in {duration(lasted_ns)}: it was killed, or could not start"
+    return {"taupy.watch": f"none: {why}"}
 
 
 def _unwatched(beat: Beat, parts: Sequence[Part]) -> str:
@@ -192,9 +198,7 @@ def _unwatched(beat: Beat, parts: Sequence[Part]) -> str:
     text = ""
     unseen_ns = max((part.end_ns for part in parts), default=0) - beat.beat_ns
     if not beat.is_over and unseen_ns > _SEEN_LATE_NS:
-        text += (
-            f"; it saw nothing of the last {duration(unseen_ns)} because it was stopped or killed"
-        )
+        text += f"; it saw nothing of the last {duration(unseen_ns)} because {KILLED}"
     if any(part.engine == "python" for part in parts):
         text += "; the plain engine cannot tell where memory grew or where threads waited"
     return text

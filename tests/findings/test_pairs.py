@@ -292,6 +292,18 @@ for thread in threads: thread.join()
 """
 
 
+FEW_ROWS = """\
+import numpy as np
+import pandas as pd
+def main():
+    random = np.random.default_rng(5)
+    sales = pd.DataFrame({"region": random.integers(0, 6, 40_000), "total": random.random(40_000)})
+    for week in range(80):
+        by_region = sales[sales["total"] > week / 100].groupby("region").sum()
+        for region, row in by_region.iterrows():
+            print(week, region, round(row["total"], 3))
+main()
+"""
 FOUR_AT_A_TIME = """\
 import threading, time
 at_once = threading.Semaphore(4)
@@ -311,8 +323,8 @@ for thread in threads: thread.join()
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "text",
-    [LOADED, RESULTS, COLUMNS, CHUNKS, SLEEPERS, FOUR_AT_A_TIME],
-    ids=["loaded", "results", "columns", "chunks", "sleepers", "four_at_a_time"],
+    [LOADED, RESULTS, COLUMNS, CHUNKS, SLEEPERS, FEW_ROWS, FOUR_AT_A_TIME],
+    ids=["loaded", "results", "columns", "chunks", "sleepers", "few_rows", "four_at_a_time"],
 )
 def test_what_looks_like_a_fault_is_none(text, tmp_path):
     if "numpy" in text:

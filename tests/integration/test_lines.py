@@ -224,10 +224,7 @@ def test_a_program_that_ends_at_once_has_no_lines_and_says_nothing_of_it(runs, o
     assert rows(runs, "SELECT count(*) FROM line") == [(0,)]
     notes = [line for line in done.stderr.splitlines() if "--lines=inside: " not in line]
     assert fact(runs) is None and "line" not in "".join(notes)
-    assert (
-        "has no times of lines: it ended before"
-        in runs.taupy("lines", "--db", str(runs.database)).stderr
-    )
+    assert "ended before" in runs.taupy("lines", "--db", str(runs.database)).stderr
 
 
 @pytest.mark.parametrize("option", ["--no-lines", "--no-watch"])

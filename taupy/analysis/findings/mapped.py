@@ -23,7 +23,7 @@ from taupy.model.rows import ThreadRow, TimerRow
 from taupy.units import count, duration
 
 LEAST_CALLS = 1000
-"""Minimum calls of a function that a library calls for each element."""
+"""Minimum calls of a function that a library calls for each element, and minimum rows of a loop."""
 
 MOST_WITHIN = 3
 """Maximum time of a function that takes a row of an array, as a multiple of what the library takes
@@ -265,6 +265,11 @@ def by_row(trial: Trial) -> Iterator[Mapped]:
     for timer, rows in callers.items():
         loop = max(calls.by_thread(dict.fromkeys(rows)).values())
         below = [child for row in loop.rows for child in calls.children(row)]
+        series = sum(calls.calls[child] for row in below if _is_rows(calls.timer[row])
+                     for child in calls.children(row)
+                     if calls.timer[child].short_name == "Series.__init__")  # fmt: skip
+        if 0 < series < LEAST_CALLS:  # 0: libraries' routines were not measured
+            continue
         pandas = sum(calls.inclusive[row] for row in below
                      if (calls.timer[row].file or "").startswith("pandas/"))  # fmt: skip
         own = sum(calls.exclusive[row] for row in loop.rows)

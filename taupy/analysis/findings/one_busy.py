@@ -127,9 +127,18 @@ def _taking(trial: Trial, lives: list[Life]) -> Iterator[Finding]:
 
 
 def _own(trial: Trial, life: Life) -> list[tuple[TimerRow, float]]:
-    """The program's routines on a thread, each with its time."""
+    """The program's routines that a thread has called, each with its time: not those in which its
+    process was forked, which took no time of it."""
     calls = trial.calls
-    return trial.own_below(row for row in calls.roots if calls.thread[row] == life.thread)
+    stack = [row for row in calls.roots if calls.thread[row] == life.thread]
+    called = []
+    while stack:
+        row = stack.pop()
+        if calls.calls[row] and calls.parent[row] >= 0:
+            called.append(row)
+        else:
+            stack += calls.children(row)
+    return trial.own_below(called)
 
 
 def _is_of_program(makes: list[tuple[TimerRow, float]], life: Life) -> bool:

@@ -23,7 +23,7 @@ from taupy.analysis.findings.trial import Trial
 from taupy.analysis.known_routines import among
 from taupy.model.finding import Finding
 from taupy.model.rows import TimerRow
-from taupy.units import count, duration, percent
+from taupy.units import count, duration, percent, several
 
 KIND = SAME_WORK
 NEEDS = ("host",)
@@ -470,7 +470,7 @@ def _read_again(trial: Trial) -> Iterator[Finding]:
     yield again(
         trial, "archive read again", timer,
         f"{hot_lines.hottest(trial, timer)} reads and decompresses members of .npz archives "
-        f"{count(reads.calls)} times, though only {count(int(opened))} were opened: "
+        f"{count(reads.calls)} times, but opens only {several(int(opened), 'archive')}: "
         f"{duration(reads.ns)}, {percent(100 * reads.ns / trial.wall_ns)} % of the run",
         reads.ns,
         "take the arrays out of an archive once, and keep them: {name: packed[name] for name in "

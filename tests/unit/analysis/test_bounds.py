@@ -127,3 +127,19 @@ def test_the_slow_part_under_a_lock_is_a_line_that_works_while_it_is_held():
 def test_a_thread_does_the_programs_work_if_that_is_more_than_a_moment(makes, is_of_program):
     made = [(timer(name), ns) for name, ns in makes]
     assert one_busy._is_of_program(made, Life(MAIN, 1000, 1000, 500)) is is_of_program
+
+
+def test_what_a_forked_process_does_is_not_what_it_was_forked_in():
+    """A pool's process, which computes with a library, and one that runs a routine of the program:
+    both were forked in `main`, which neither has called."""
+    names = (".taupy application", "main", "Process.run", "sum", "price")
+    tree = {0: [1], 1: [2], 2: [3, 4], 3: [], 4: []}
+    above = {child: row for row, children in tree.items() for child in children}
+    calls = SimpleNamespace(
+        roots=[0], thread=[MAIN] * 5, calls=[1, 0, 1, 1, 1], timer=list(map(timer, names)),
+        parent=[above.get(row, -1) for row in tree], children=tree.__getitem__,
+    )  # fmt: skip
+    called = []
+    trial = SimpleNamespace(calls=calls, own_below=called.extend)
+    one_busy._own(trial, Life(MAIN, 1000, 1000, 500))
+    assert [calls.timer[row].short_name for row in called] == ["Process.run"]
