@@ -2,13 +2,17 @@
 
     python benchmarks/attach.py [--rounds N] [--pieces N] [--only PROGRAM ...]
 
-Each program does a number of pieces of work, and is run in turn with nobody looking, with `py-spy
-record`, with `py-spy record --nonblocking`, and with `taupy attach`, each 100 times a second, from
-before the work begins until it has ended. Of each round: the program's CPU time and elapsed time
-over those with nobody looking (medians, with the interval of the median, 95 %), the CPU time of who
-looks, its start included, and how many of the three lines of the program that are seen most often
-are those that are seen most often in all runs, and whether the first is. py-spy is left out if it
-is not installed (`pip install py-spy`).
+Each program runs once for a round, and does blocks of work on demand: with nobody looking, with
+`py-spy record`, with nobody, with `py-spy record --nonblocking`, with nobody, with `taupy attach`,
+with nobody; the order of the three changes from round to round. Each looks 100 times a second, and
+has begun to look before its block begins. So each block that is looked at has two of the same
+process beside it, and what differs between processes (where their memory lies) does not count.
+
+Of each: the program's CPU time, elapsed time and switches of its threads over the mean of both
+(medians, with the interval of the median, 95 %); the CPU time of who looks, for starting, in
+percent of a core while it looks, and for ending; and how many of the three lines of the program
+that are seen most often are those that are seen most often in all runs, and whether the first is.
+py-spy is left out if it is not installed (`pip install py-spy`). Nine rounds take six minutes.
 """
 
 from __future__ import annotations
@@ -19,12 +23,15 @@ import math
 import os
 import re
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import tools
@@ -32,11 +39,10 @@ import tools
 HEAD = """
 import sys, time
 def pieces():
-    sys.stdin.readline()
-    cpu, began = time.process_time(), time.perf_counter()
-    yield from range(int(sys.argv[1]))
-    print(time.process_time() - cpu, time.perf_counter() - began, flush=True)
-    sys.stdin.readline()
+    for wanted in sys.stdin:
+        cpu, began = time.process_time(), time.perf_counter()
+        yield from range(int(wanted))
+        print(time.process_time() - cpu, time.perf_counter() - began, flush=True)
 """
 PROGRAMS = {
     "c_calls": """
@@ -82,42 +88,56 @@ for number in pieces():
     for thread in threads: thread.join()
 """,
 }  # fmt: skip
-NOBODY, PY_SPY, UNSTOPPED, TAUPY = "nobody", "py-spy", "py-spy --nonblocking", "taupy attach"
+PY_SPY, UNSTOPPED, TAUPY = "py-spy", "py-spy --nonblocking", "taupy attach"
 RATE = 100
 
 
-class Run:
-    """One run of a program: its CPU and elapsed time, that of who looked, and the lines seen."""
+class Block:
+    """A block of work: the program's CPU and elapsed time, and switches of its threads."""
 
-    def __init__(self, folder: Path, name: str, looker: str, pieces: int) -> None:
-        program = folder / "prog.py"
-        program.write_text(HEAD + PROGRAMS[name])
-        out = folder / f"{looker.split()[0]}.out"
+    def __init__(self, program: subprocess.Popen[str], pieces: int) -> None:
+        assert program.stdin and program.stdout
+        before = switches(program.pid)
+        print(pieces, file=program.stdin, flush=True)
+        self.cpu_s, self.elapsed_s = map(float, program.stdout.readline().split())
+        self.switches = switches(program.pid) - before
+
+
+class Run:
+    """A block that is looked at, over the mean of the blocks beside it; the CPU time of who
+    looked, and the lines seen."""
+
+    def __init__(
+        self, folder: Path, program: subprocess.Popen[str], looker: str, pieces: int
+    ) -> None:
+        out = folder / "looks.out"
         out.unlink(missing_ok=True)
-        runs = subprocess.Popen(
-            [sys.executable, str(program), str(pieces)],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=folder,
+        (folder / "t.db").unlink(missing_ok=True)
+        looks = subprocess.Popen(
+            self._command(looker, program.pid, out), cwd=folder, stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE, text=True,
+            env={**os.environ, "TAUPY_STATE_DIR": str(folder / "state")},
         )  # fmt: skip
-        assert runs.stdin and runs.stdout
-        looks = None
-        if looker != NOBODY:
-            looks = subprocess.Popen(
-                self._command(looker, runs.pid, out), cwd=folder, stdout=subprocess.DEVNULL,
-                stderr=subprocess.PIPE, text=True,
-                env={**os.environ, "TAUPY_STATE_DIR": str(folder / "state")},
-            )  # fmt: skip
-            self._wait_until_it_looks(looks)
-        print(file=runs.stdin, flush=True)
-        self.cpu_s, self.elapsed_s = map(float, runs.stdout.readline().split())
-        self.looker_s, self.lines = 0.0, Counter[int]()
-        print(file=runs.stdin, flush=True)
-        runs.wait()
-        if looks:
-            assert looks.stderr
-            problem = looks.stderr.read()
-            _, _, used = os.wait4(looks.pid, 0)
-            self.looker_s = used.ru_utime + used.ru_stime
-            self.lines = of_taupy(folder) if looker == TAUPY else of_py_spy(out, problem)
+        self._wait_until_it_looks(looks)
+        self.start_s = used_s(looks.pid)
+        self.block = Block(program, pieces)
+        until_s = used_s(looks.pid)
+        self.share = (until_s - self.start_s) / self.block.elapsed_s
+        looks.send_signal(signal.SIGINT)
+        assert looks.stderr
+        problem = looks.stderr.read()
+        _, _, used = os.wait4(looks.pid, 0)
+        self.end_s = used.ru_utime + used.ru_stime - until_s
+        self.lines = of_taupy(folder) if looker == TAUPY else of_py_spy(out, problem)
+
+    def beside(self, before: Block, after: Block) -> Run:
+        """Compared with nobody looking."""
+        block = self.block
+        self.cpu = 2 * block.cpu_s / (before.cpu_s + after.cpu_s)
+        self.elapsed = 2 * block.elapsed_s / (before.elapsed_s + after.elapsed_s)
+        idle = (before.switches + after.switches) / (before.elapsed_s + after.elapsed_s)
+        self.switches = block.switches / block.elapsed_s - idle
+        return self
 
     @staticmethod
     def _command(looker: str, pid: int, out: Path) -> list[str]:
@@ -129,15 +149,56 @@ class Run:
     @staticmethod
     def _wait_until_it_looks(looks: subprocess.Popen[str]) -> None:
         """What looks needs some time to start, until it uses little of a CPU."""
-        ticks = os.sysconf("SC_CLK_TCK")
         before = -1.0
         while looks.poll() is None:
-            fields = Path(f"/proc/{looks.pid}/stat").read_text().rpartition(")")[2].split()
-            spent = (int(fields[11]) + int(fields[12])) / ticks
-            if spent > 0.02 and spent - before < 0.05:
+            spent = used_s(looks.pid)
+            if spent > 0.02 and spent - before < 0.03:
                 return
             before = spent
-            subprocess.run(["sleep", "0.5"], check=True)
+            time.sleep(0.3)
+
+
+def of_tasks(pid: int, name: str) -> Iterator[str]:
+    """A file in /proc of each thread that a process has now."""
+    for task in Path(f"/proc/{pid}/task").glob("*"):
+        with suppress(OSError):  # it has ended
+            yield (task / name).read_text()
+
+
+def used_s(pid: int) -> float:
+    """The CPU time of a process's threads so far."""
+    return sum(int(text.split()[0]) for text in of_tasks(pid, "schedstat")) / 1e9
+
+
+def switches(pid: int) -> int:
+    """How often the threads that a process has now have left a processor so far."""
+    return sum(
+        int(line.split()[1])
+        for text in of_tasks(pid, "status")
+        for line in text.splitlines()
+        if "ctxt_switches" in line
+    )
+
+
+def rounds_of(root: Path, name: str, lookers: Sequence[str], pieces: int) -> dict[str, Run]:
+    """One round of a program."""
+    folder = Path(tempfile.mkdtemp(dir=root))
+    (folder / "prog.py").write_text(HEAD + PROGRAMS[name])
+    program = subprocess.Popen(
+        [sys.executable, "prog.py"],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=folder,
+    )  # fmt: skip
+    assert program.stdin
+    Block(program, pieces)  # everything is there and warm
+    before, runs = Block(program, pieces), {}
+    for looker in lookers:
+        run = Run(folder, program, looker, pieces)
+        after = Block(program, pieces)
+        runs[looker] = run.beside(before, after)
+        before = after
+    program.stdin.close()
+    program.wait()
+    return runs
 
 
 _TAUPY = [sys.executable, "-m", "taupy"]
@@ -184,42 +245,45 @@ def first(seen: Counter[int], number: int = 3) -> list[int]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--pieces", type=int, default=60, help="of work (some 30 ms each)")
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--pieces", type=int, default=40, help="a block (some 30 ms each)")
     parser.add_argument("--only", nargs="+", choices=PROGRAMS, default=[*PROGRAMS])
     args = parser.parse_args()
-    lookers = [NOBODY, *([PY_SPY, UNSTOPPED] if shutil.which("py-spy") else []), TAUPY]
+    lookers = [*([PY_SPY, UNSTOPPED] if shutil.which("py-spy") else []), TAUPY]
     print(f"{tools.machine()}; {args.rounds} rounds", flush=True)
     taken: dict[tuple[str, str], list[Run]] = {}
     with tempfile.TemporaryDirectory() as root:
         for number in range(args.rounds):
+            turn = number % len(lookers)
             for name in args.only:
-                turn = number % len(lookers)
-                for looker in (*lookers[turn:], *lookers[:turn]):
-                    folder = Path(tempfile.mkdtemp(dir=root))
-                    taken.setdefault((name, looker), []).append(
-                        Run(folder, name, looker, args.pieces)
-                    )
+                order = [*lookers[turn:], *lookers[:turn]]
+                for looker, run in rounds_of(Path(root), name, order, args.pieces).items():
+                    taken.setdefault((name, looker), []).append(run)
     for name in args.only:
         print(f"\n{name}: lines of all runs, by looks")
         whole = {looker: sum((run.lines for run in taken[name, looker]), Counter[int]())
-                 for looker in lookers[1:]}  # fmt: skip
+                 for looker in lookers}  # fmt: skip
         together = sum(whole.values(), Counter[int]())
         for looker, seen in whole.items():
             shares = ", ".join(f"{line}: {100 * looks / max(seen.total(), 1):.1f} %"
                                for line, looks in seen.most_common(4))  # fmt: skip
             print(f"  {looker:22s} {shares}")
-        for looker in lookers[1:]:
-            runs, plain = taken[name, looker], taken[name, NOBODY]
-            pairs = list(zip(runs, plain, strict=True))
+        for looker in lookers:
+            runs = taken[name, looker]
             same = statistics.mean(len({*first(run.lines)} & {*first(together)}) for run in runs)
             begins = sum(first(run.lines, 1) == first(together, 1) for run in runs)
-            cost = statistics.median(run.looker_s / run.elapsed_s for run in runs)
+            start, share, end = (
+                statistics.median(values)
+                for values in zip(
+                    *((run.start_s, run.share, run.end_s) for run in runs), strict=True
+                )
+            )
             print(
-                f"  {looker:22s} CPU time {interval([a.cpu_s / b.cpu_s for a, b in pairs])}, "
-                f"elapsed {interval([a.elapsed_s / b.elapsed_s for a, b in pairs])}, who looks "
-                f"{100 * cost:.1f} % of a "
-                f"core; {same:.1f} of 3 lines the same, first in {begins} of {len(runs)}"
+                f"  {looker:22s} CPU time {interval([run.cpu for run in runs])}, elapsed "
+                f"{interval([run.elapsed for run in runs])}, "
+                f"{statistics.median(run.switches for run in runs):+.0f} switches a second; who "
+                f"looks: {start:.2f} s of CPU to start, {100 * share:.1f} % of a core, {end:.2f} s "
+                f"to end; {same:.1f} of 3 lines the same, first in {begins} of {len(runs)}"
             )
 
 
