@@ -83,8 +83,15 @@ def _label(node: object, context: object, thread: object, name: object) -> str:
     return f"{node}.{context}.{thread} {name}".strip()
 
 
+_HEADINGS = {
+    "Exclusive": "Own", "Inclusive": "With callees", "#Call": "Calls", "#Subrs": "Calls made",
+    "Name": "Routine",
+}  # fmt: skip
+
+
 def _readable(column: Column) -> Column:
-    """TAU's column with the units of time that people read elsewhere on a page."""
+    """TAU's column with the words and units of time that people read elsewhere on a page."""
     heading = "Per call" if column.name.endswith("_per_call") else column.heading.split("\n")[0]
+    heading = _HEADINGS.get(heading, heading)
     kind = "time_ns" if column.kind in ("tau_time", "tau_per_call") else column.kind
     return replace(column, kind=kind, heading=heading)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeVar
@@ -442,14 +442,19 @@ def _grown(view: View) -> View:
     """The rows where memory grew; none if they do not tell one from another."""
     grew = [column.name for column in view.columns].index("growth_bytes")
     rows = [row for row in view.rows if row[grew]]
-    return replace(view, rows=[] if {row[-1] for row in rows} <= _UNDIVIDED else rows)
+    return replace(view, rows=[] if is_undivided(row[-1] for row in rows) else rows)
+
+
+def is_undivided(labels: Iterable[object]) -> bool:
+    """Whether the labels of a table's rows do not tell one part of the program from another."""
+    return {*labels} <= _UNDIVIDED
 
 
 def _waiting(db: ProfileDB, trial: TrialRow, _: Contents) -> list[Part]:
     """What threads did; a state in which a row was never seen is empty."""
     tables = []
     for view in _views(db, trial, waiting.views, *waiting.PAGES):
-        if not {row[-1] for row in view.rows} <= _UNDIVIDED:
+        if not is_undivided(row[-1] for row in view.rows):
             rows = [[cell or None for cell in row] for row in view.rows]
             tables.append(names_first(replace(view, rows=rows)))
     return [Part(views=[view]) for view in tables]

@@ -316,7 +316,7 @@ def test_evidence_names_threads_as_the_timeline_does():
     assert shown["rows"] == [["w0", "3"], ["0.0.2", "1"]]
 
 
-def test_memory_and_waiting_have_no_rows_and_columns_that_say_nothing(tmp_path):
+def test_tables_have_the_words_of_people_and_no_rows_that_say_nothing(tmp_path):
     """Routines that only call those where memory grew, and states in which no thread was seen."""
     work = call(Timer("work", "a.py", 3), 1, 10)
     main = call(Timer("main", "a.py", 1), 1, 10, [work])
@@ -329,6 +329,10 @@ def test_memory_and_waiting_have_no_rows_and_columns_that_say_nothing(tmp_path):
         section.name: [view for part in section.parts for view in part.views]
         for section in sections
     }
+    (routines,) = tables["routines"]
+    assert [column["heading"] for column in page._table(routines)["columns"]] == [
+        "Routine", "%Time", "Own", "With callees", "Calls", "Calls made", "Per call",
+    ]  # fmt: skip
     labels = [[row[0] for row in view.rows] for view in tables["memory"]]
     assert labels == [["work [{a.py}{3}]"], ["main [{a.py}{1}] => work [{a.py}{3}]"], labels[-1]]
     assert [len(view.rows) for view in tables["waiting"]] == [1, 1]
