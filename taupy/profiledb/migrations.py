@@ -37,112 +37,27 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    Upgrade = Callable[[Any], None]
-    """Takes a `sqlite_utils.Database`, or a connection, from one version to the next."""
+    Upgrade = tuple[str, ...] | Callable[[Any], None]
+    """From one version to the next: statements, or what changes a `sqlite_utils.Database`, whose
+    `create` does not know tables without row ids, and which a new file would import."""
 
 
-def make_tables(database: Any) -> None:
-    """Version 0, an empty file, to version 1."""
-    for statement in TABLES:
-        database.execute(statement)
-
-
-def add_samples(database: Any) -> None:
-    """Version 2: user events over time."""
-    for statement in SAMPLES:
-        database.execute(statement)
-
-
-def add_kernel_codes(database: Any) -> None:
-    """Version 3: facts from kernels' machine code."""
-    for statement in KERNEL_CODES:
-        database.execute(statement)
-
-
-def add_steps(database: Any) -> None:
-    """Version 4: steps of a training."""
-    for statement in STEPS:
-        database.execute(statement)
-
-
-def add_kernel_launches(database: Any) -> None:
-    """Version 5: limits of kernels' launches, and their source lines."""
-    for statement in KERNEL_LAUNCHES:
-        database.execute(statement)
-
-
-def add_collectives(database: Any) -> None:
-    """Version 6: collectives of several ranks."""
-    for statement in COLLECTIVES:
-        database.execute(statement)
-
-
-def add_layers(database: Any) -> None:
-    """Version 7: parameters, shapes and operations of network layers."""
-    for statement in LAYERS:
-        database.execute(statement)
-
-
-def add_modules(database: Any) -> None:
-    """Version 8: modules loaded onto GPUs."""
-    for statement in MODULES:
-        database.execute(statement)
-
-
-def tell_stretches_from_steps(database: Any) -> None:
-    """Version 9: steps of the kind `stretch`, which the view of steps leaves out."""
-
-
-def add_backward_passes(database: Any) -> None:
-    """Version 10: backward passes of layers in which operations were counted."""
-    for statement in BACKWARD_PASSES:
-        database.execute(statement)
-
-
-def add_sources(database: Any) -> None:
-    """Version 11: source text of the program's own files, times of lines; inputs of operators."""
-    for statement in (*SOURCES, *LINES, *OPERATOR_INPUTS):
-        database.execute(statement)
-
-
-def add_exact_lines(database: Any) -> None:
-    """Version 12: counts and inclusive times of lines."""
-    for statement in EXACT_LINES:
-        database.execute(statement)
-
-
-def add_thread_rows(database: Any) -> None:
-    """Version 13: rows of several threads."""
-    for statement in THREAD_ROWS:
-        database.execute(statement)
-
-
-def add_processors(database: Any) -> None:
-    """Version 14: whether lines ran, or waited for a processor."""
-    for statement in PROCESSORS:
-        database.execute(statement)
-
-
-PLAIN: tuple[Upgrade, ...] = (
-    make_tables,
-    add_samples,
-    add_kernel_codes,
-    add_steps,
-    add_kernel_launches,
-    add_collectives,
-    add_layers,
-    add_modules,
-    tell_stretches_from_steps,
-    add_backward_passes,
-    add_sources,
-    add_exact_lines,
-    add_thread_rows,
-    add_processors,
+UPGRADES: tuple[Upgrade, ...] = (
+    TABLES,
+    SAMPLES,
+    KERNEL_CODES,
+    STEPS,
+    KERNEL_LAUNCHES,
+    COLLECTIVES,
+    LAYERS,
+    MODULES,
+    (),  # steps of the kind `stretch`, which the view of steps leaves out
+    BACKWARD_PASSES,
+    (*SOURCES, *LINES, *OPERATOR_INPUTS),
+    EXACT_LINES,
+    THREAD_ROWS,
+    PROCESSORS,
 )
-"""Upgrades that only execute statements, since their tables have no row ids, which sqlite-utils'
-`create` does not know; they also make a new file, for which it is not imported."""
-
-UPGRADES: tuple[Upgrade, ...] = (*PLAIN,)
 """Number n leads from version n to version n + 1. Released ones must not change, and all only add
 tables and columns, so that older files can be read as they are."""
 
@@ -237,5 +152,33 @@ def _columns(connection: sqlite3.Connection, table: str) -> dict[str, str | None
 
 def upgrade(connection: sqlite3.Connection, upgrades: Sequence[Upgrade]) -> None:
     """Apply these upgrades, one after the other."""
+    statements: list[str] = []
     for step in upgrades:
-        step(connection if step in PLAIN else by_sqlite_utils(connection))
+        if isinstance(step, tuple):
+            statements += step
+            continue
+        _execute_all(connection, statements)
+        statements.clear()
+        step(by_sqlite_utils(connection))
+    _execute_all(connection, statements)
+
+
+def _execute_all(connection: sqlite3.Connection, statements: Sequence[str]) -> None:
+    """A table is made with the columns that later statements add to it: after each ALTER TABLE,
+    SQLite reads the whole schema again, for a third of the time in which a new file is made."""
+    planned: dict[str, str] = {}
+    for statement in statements:
+        verb, what, table, *rest = statement.split(maxsplit=5)
+        if verb == "ALTER" and table in planned:
+            planned[table] = _with_column(planned[table], rest[-1])
+        else:
+            planned[table if (verb, what) == ("CREATE", "TABLE") else statement] = statement
+    for statement in planned.values():
+        connection.execute(statement)
+
+
+def _with_column(table: str, column: str) -> str:
+    """The statement as SQLite keeps it after ALTER TABLE: a column is before the constraints."""
+    ends = (",\n        PRIMARY KEY (", ",\n        UNIQUE (", ") STRICT")
+    at = min(place for end in ends if (place := table.find(end)) >= 0)
+    return f"{table[:at]}, {column}{table[at:]}"

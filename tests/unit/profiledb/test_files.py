@@ -412,6 +412,16 @@ def in_new_file(kind):
         ).fetchall()
 
 
+def test_a_new_file_is_made_without_altering_tables():
+    """After each ALTER TABLE, SQLite reads the whole schema again."""
+    statements = []
+    with closing(in_memory()) as connection:
+        connection.set_trace_callback(statements.append)
+        migrations.migrate(connection)
+    assert any(statement.startswith("CREATE TABLE line ") for statement in statements)
+    assert not any(statement.startswith("ALTER") for statement in statements)
+
+
 @pytest.mark.parametrize("version", range(1, migrations.SCHEMA_VERSION))
 def test_a_file_of_an_older_version_is_read_as_it_is_and_upgraded_by_a_writer(tmp_path, version):
     path, target = tmp_path / "taupy.db", tmp_path / "target.db"
