@@ -103,6 +103,8 @@ def _share(text: str) -> tuple[int, int]:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     share, shares = config.getoption("--share") or (1, 1)
     slow_share, slow_shares = config.getoption("--slow-share") or (1, 1)
+    if shares == slow_shares == 1:
+        return
 
     @functools.cache  # comparing paths is slow, and a file has many tests
     def lies_in(path: Path, *places: Path) -> bool:
