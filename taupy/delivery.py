@@ -19,7 +19,6 @@ from functools import partial
 from taupy.collectors import host
 from taupy.dataclass import dataclass, replace
 from taupy.errors import DatabaseError
-from taupy.instrument.boot import ELSEWHERE, SUBINTERPRETERS
 from taupy.instrument.runfolder import (
     RunSettings,
     masking_of,
@@ -59,7 +58,7 @@ from taupy.record.part_files import (
 )
 from taupy.record.source_files import read_sources
 from taupy.state import heartbeat, lines, looks, sqlite, values
-from taupy.state.folder import File, Folder, Untrusted
+from taupy.state.folder import ELSEWHERE, SUBINTERPRETERS, File, Folder, Untrusted
 from taupy.state.pauses import pauses
 from taupy.state.shape import fits
 

@@ -99,14 +99,14 @@ def top_level_parser() -> tuple[argparse.ArgumentParser, Any]:
 def command_module(name: str) -> Any:
     """The module of a command, or what stands for it: `add_arguments(parser)`, `run(args)` and, in
     some, `parse`."""
-    from importlib import import_module
-
     if name in ANSWERS and (name, "command") not in EXCEPTIONS:
         from taupy.answers.answer import module
         from taupy.commands.answering import Command
 
         return Command(module(name))
-    return import_module(f"taupy.commands.{_MODULES.get(name, name)}")
+    module = f"taupy.commands.{_MODULES.get(name, name)}"
+    __import__(module)  # importing importlib would delay the program that `taupy run` starts
+    return sys.modules[module]
 
 
 def command_parser(name: str) -> CommandLine:
@@ -242,7 +242,7 @@ def _run(arguments: list[str]) -> int:
         parser.parse_args(arguments)
         return 2
     name = arguments[0]
-    if name == "run":
+    if name == "run" and sys.warnoptions:
         import warnings
 
         warnings.simplefilter("ignore")  # -W is meant for the program

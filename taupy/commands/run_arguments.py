@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 from taupy.commands import options, run_lines
 
 TYPE_CHECKING = False
@@ -301,12 +303,11 @@ def without_options(arguments: list[str]) -> argparse.Namespace | None:
     """
     if arguments and not _ends_options(arguments[0]):
         return None
-    from types import SimpleNamespace
-
     defaults = _Defaults()
     add_arguments(defaults)  # type: ignore[arg-type]
     values = {**defaults.values, "target": _target(arguments)}
-    return SimpleNamespace(**values)  # type: ignore[return-value]
+    namespace = type(sys.implementation)  # types.SimpleNamespace, without the rest of that module
+    return namespace(**values)  # type: ignore[return-value]
 
 
 class _Defaults:

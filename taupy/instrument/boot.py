@@ -16,27 +16,20 @@ import posix
 import sys
 
 from taupy.state import rights
-from taupy.state.folder import File, Folder, open_run
+from taupy.state.folder import (
+    ELSEWHERE,
+    SUBINTERPRETERS,
+    VARIABLE,
+    VERSION,
+    File,
+    Folder,
+    open_run,
+)
 from taupy.state.values import Damaged, loads
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
-
-VARIABLE = "TAUPY_BOOT"
-"""The variable that names the run folder, `FOLDER/.NUMBER`. It stays in the C environment, so that
-child processes inherit it, and is removed from `os.environ`, so that the program does not see it.
-The number is random: no command line shows it, and no other user can claim to be of this run."""
-
-ELSEWHERE = ".elsewhere"
-"""Ending of the name of a file for a process whose program another run measures. It holds the
-time (CLOCK_MONOTONIC, ns) and the ids of the processes above it, with blanks in between."""
-
-SUBINTERPRETERS = ".subinterpreters"
-"""Ending of the file in the run folder that has one byte for each subinterpreter of a process."""
-
-VERSION = 4
-"""Version of the settings of a run (`runfolder.RunSettings`)."""
 
 NCCL = b"NCCL_PROFILER_PLUGIN"
 """The variable that names NCCL's profiler plug-in. It stays in the C environment only."""

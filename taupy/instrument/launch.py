@@ -11,7 +11,6 @@ import site
 import sys
 import time
 
-from taupy.instrument.boot import VARIABLE
 from taupy.instrument.runfolder import (
     RunSettings,
     boot_id,
@@ -21,7 +20,7 @@ from taupy.instrument.runfolder import (
     write_settings,
 )
 from taupy.model import command_line
-from taupy.state.folder import Folder
+from taupy.state.folder import VARIABLE, Folder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -9,12 +9,11 @@ from __future__ import annotations
 import os
 import time
 
-from taupy.instrument.boot import VERSION
 from taupy.model.masking import Masking
 from taupy.model.processes import is_alive as is_alive
 from taupy.model.processes import process_start as process_start
 from taupy.state import values
-from taupy.state.folder import BESIDE, File, Folder, Untrusted, open_own, open_run
+from taupy.state.folder import BESIDE, VERSION, File, Folder, Untrusted, open_own, open_run
 from taupy.state.places import state_folders as state_folders
 
 TYPE_CHECKING = False

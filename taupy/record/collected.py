@@ -13,7 +13,6 @@ from contextlib import suppress
 
 from taupy.dataclass import dataclass, field
 from taupy.errors import FormatError
-from taupy.instrument.boot import ELSEWHERE, SUBINTERPRETERS
 from taupy.instrument.runfolder import (
     RunSettings,
     boot_id,
@@ -30,7 +29,7 @@ from taupy.record.looks import Looks
 from taupy.record.part_data import Part
 from taupy.record.part_files import PartFile
 from taupy.record.process_rows import ProcessRows
-from taupy.state.folder import File, Folder
+from taupy.state.folder import ELSEWHERE, SUBINTERPRETERS, File, Folder
 from taupy.state.limits import RECORD_BYTES
 from taupy.units import several
 

@@ -6,7 +6,6 @@ import os
 from collections.abc import Collection, Mapping, Sequence
 
 from taupy.instrument.runfolder import RunSettings
-from taupy.instrument.selection import Selection
 from taupy.model.profile import Profile, ThreadProfile, Timer
 from taupy.network import layers, steps
 from taupy.record import endings
@@ -99,6 +98,8 @@ def _not_included(
     wanted: Sequence[str], settings: RunSettings, timers: Sequence[Timer]
 ) -> dict[str, str]:
     """The patterns of --include that no routine matched, with the names nearest to them."""
+    from taupy.instrument.selection import Selection
+
     recorded = [(timer.name, timer.path, timer.line) for timer in timers[1:]]
     missing = [
         pattern

@@ -26,6 +26,21 @@ BESIDE = ".running"
 """How the name of a state folder beside a database ends: its runs would be lost with a container's
 file system, or nobody would store them."""
 
+VARIABLE = "TAUPY_BOOT"
+"""The variable that names the run folder, `FOLDER/.NUMBER`. It stays in the C environment, so that
+child processes inherit it, and is removed from `os.environ`, so that the program does not see it.
+The number is random: no command line shows it, and no other user can claim to be of this run."""
+
+ELSEWHERE = ".elsewhere"
+"""Ending of the name of a file for a process whose program another run measures. It holds the
+time (CLOCK_MONOTONIC, ns) and the ids of the processes above it, with blanks in between."""
+
+SUBINTERPRETERS = ".subinterpreters"
+"""Ending of the file in the run folder that has one byte for each subinterpreter of a process."""
+
+VERSION = 4
+"""Version of the settings of a run (`runfolder.RunSettings`)."""
+
 _KINDS = {
     0o010000: "a named pipe",
     0o020000: "a device",

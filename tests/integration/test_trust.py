@@ -14,10 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from taupy.instrument.boot import VERSION
 from taupy.instrument.runfolder import read_settings, write_settings
 from taupy.state import values
-from taupy.state.folder import open_run
+from taupy.state.folder import VERSION, open_run
 
 KILLED = "import os\ndef f(): pass\nf(); f()\nos.kill(os.getpid(), 9)\n"
 OTHER, VICTIM = 65533, 65532

@@ -15,7 +15,10 @@ HEAVY = {
     "typing", "urllib.parse",
 }  # fmt: skip
 
-OF_OPTIONS = {"argparse", "collections", "contextlib", "enum", "functools", "gettext", "re"}
+OF_OPTIONS = {
+    "argparse", "collections", "contextlib", "enum", "functools", "gettext", "re", "types",
+    "warnings", "importlib", "taupy.instrument.boot",
+}  # fmt: skip
 """What a command line with options needs; it takes as long to import as an interpreter to start."""
 ARGPARSE = """
 import argparse
