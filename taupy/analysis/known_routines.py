@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from taupy.model.rows import TimerRow
@@ -30,12 +30,33 @@ class Known:
 
 @dataclass(frozen=True)
 class Grouped:
-    """Timers whose groups, joined by `|`, pass a test."""
+    """Timers whose groups, joined by `|`, pass a test, and their names another."""
 
     passes: Callable[[str], bool]
+    named: Callable[[str], bool] | None = None
 
     def __call__(self, timer: TimerRow) -> bool:
-        return self.passes(timer.groups)
+        return self.passes(timer.groups) and (self.named is None or self.named(timer.short_name))
+
+
+@dataclass(frozen=True)
+class OneOf:
+    """These timers."""
+
+    timers: Collection[TimerRow]
+
+    def __call__(self, timer: TimerRow) -> bool:
+        return timer in self.timers
+
+
+@dataclass(frozen=True)
+class Either:
+    """Timers that any of these would match."""
+
+    parts: Sequence[Matches]
+
+    def __call__(self, timer: TimerRow) -> bool:
+        return any(part(timer) for part in self.parts)
 
 
 def among(places: Iterable[str]) -> Known:

@@ -84,7 +84,8 @@ def communicates(kernel: str) -> bool:
 
 def loads_data(routine: str, file: str | None = None) -> bool:
     """Whether a routine, or PyTorch's annotation, fetches the next batch of a data loader."""
-    if _DATA.search(routine):
+    # Most names have neither of these, which is seen sooner.
+    if ("DataLoader" in routine or _LOADER_FILE in routine) and _DATA.search(routine):
         return True
     in_loader = file is not None and file.endswith(_LOADER_FILE)
     return in_loader and _LOADER.fullmatch(routine) is not None

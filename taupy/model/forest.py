@@ -7,7 +7,7 @@ hundred thousand deep.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import repeat
 
 TYPE_CHECKING = False
@@ -104,6 +104,46 @@ def _preorder_by_level(
     rows[place[siblings]] = siblings
     in_order: list[int] = rows.tolist()
     return in_order
+
+
+def members(keys: Sequence[int], count: int) -> Callable[[int], list[int]]:
+    """The positions of a key, in order; keys are from 0 up to `count`, others do not matter."""
+    if len(keys) < MANY:
+        positions: list[list[int]] = [[] for _ in range(count)]
+        for at, key in enumerate(keys):
+            if key >= 0:
+                positions[key].append(at)
+        return positions.__getitem__
+    import numpy as np
+
+    of_rows = np.array(keys, "i8")
+    in_order = np.argsort(of_rows, kind="stable")
+    ends = np.searchsorted(of_rows[in_order], np.arange(count + 1))
+    order, begins = array("q", in_order.tobytes()), array("q", ends.astype("i8").tobytes())
+
+    def of_key(key: int) -> list[int]:
+        return order[begins[key] : begins[key + 1]].tolist()
+
+    return of_key
+
+
+def sums_by_key(keys: Sequence[int], count: int, values: Sequence[float]) -> Sequence[float]:
+    """The sum of each key's values."""
+    if isinstance(values, array) and len(values) >= MANY and _add_up(values):
+        import numpy as np
+
+        whole = np.zeros(count, "i8")
+        np.add.at(whole, np.array(keys, "i8"), np.array(values, "i8"))
+        return array("q", whole.tobytes())
+    of_keys: list[float] = [0] * count
+    for key, value in zip(keys, values, strict=True):
+        of_keys[key] += value
+    return of_keys
+
+
+def _add_up(values: array[int]) -> bool:
+    """Whether all sums of parts of a column fit into 64 bits."""
+    return max(map(abs, (min(values), max(values)))) * len(values) < 1 << 63
 
 
 def taken(column: _Array, rows: Sequence[int]) -> _Array:

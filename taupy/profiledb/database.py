@@ -12,6 +12,7 @@ import os
 import sqlite3
 import time
 from _weakrefset import WeakSet  # `weakref` has more to import
+from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from functools import wraps
@@ -235,7 +236,21 @@ class ProfileDB:
 
     def columns(self, reading: Reading) -> list[Sequence[Any]]:
         """The result of a statement over values, column by column; empty if there are no rows."""
-        return list(zip(*self.rows(reading.sql), strict=True))
+        columns: list[array[int] | list[Any]] = [array("q") for _ in range(reading.columns)]
+        rows: list[Any] = []
+        for rows in self.blocks(reading.sql, {}):
+            if len(rows) < _BLOCK and not columns[0]:
+                return list(zip(*rows, strict=True))
+            for at, cells in enumerate(zip(*rows, strict=True)):
+                column = columns[at]
+                if isinstance(column, array):
+                    try:
+                        column.fromlist([*cells])
+                        continue
+                    except TypeError:  # not only integers
+                        columns[at] = column = column.tolist()
+                column.extend(cells)
+        return [*columns] if rows else []
 
     def file_for(self, sql: str, parameters: Sequence[object] | Mapping[str, object] = ()) -> str:
         """The file on which SQLite can run this user's statement."""

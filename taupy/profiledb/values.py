@@ -13,6 +13,7 @@ are not call paths and have a table of their own (`step_values.py`).
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Sequence
 from itertools import chain, product
 from typing import Any
@@ -99,6 +100,8 @@ def _summed(db: ProfileDB, translation: Translation, statement: Statement) -> Ta
     cells = cells or [()] * (len(names) + len(columns))
     size = len(cells[0])
     for numbers in cells[len(names) :]:
+        if isinstance(numbers, array):  # of integers
+            continue
         if not {*map(type, numbers)} <= _NUMBERS:
             raise TypeError("a value is not numeric")
         if translation.source != "event":  # whose numbers may add up to infinity
@@ -123,7 +126,7 @@ def _coded(column: Sequence[Any], unique: bool) -> tuple[Sequence[int], Sequence
         return range(len(column)), column
     distinct = list(dict.fromkeys(column))
     numbers = {id: number for number, id in enumerate(distinct)}
-    return list(map(numbers.__getitem__, column)), distinct
+    return array("q", map(numbers.__getitem__, column)), distinct
 
 
 def _labelled(db: ProfileDB, summed: Table, by: Sequence[str]) -> Table:

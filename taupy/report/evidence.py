@@ -38,18 +38,17 @@ def trial_of(db: ProfileDB, trial: TrialRow) -> Trial:
     metadata = facts.get(None, {})
     paths = timer_paths(db, trial.id)
     source = unchanged_sources(trial, metadata, paths)
-    lines_of: dict[str, list[str]] = {}
+    lines_of: dict[tuple[str, str], list[str]] = {}
 
-    @cache
     def defined(timer: TimerRow) -> TimerRow:
         """A routine of the program with the line of its `def`, by which sentences name it."""
-        path = paths.get(timer.timer) or ""
-        if not os.path.isabs(path) or is_library(path, timer.groups):
-            return timer
-        if path not in lines_of:
-            text = source(timer)
-            lines_of[path] = text.split("\n") if text else []
-        return at_definition(timer, lines_of[path])
+        of_file = paths.get(timer.timer) or "", timer.groups
+        lines = lines_of.get(of_file)
+        if lines is None:
+            is_mine = os.path.isabs(of_file[0]) and not is_library(*of_file)
+            text = source(timer) if is_mine else None
+            lines = lines_of[of_file] = text.split("\n") if text else []
+        return at_definition(timer, lines) if lines else timer
 
     @cache
     def ask(question: Question) -> Table:

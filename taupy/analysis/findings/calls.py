@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from taupy.analysis.known_routines import Grouped, Known, Matches
+from taupy.analysis.known_routines import Either, Grouped, Known, Matches, OneOf
 from taupy.dataclass import NamedTuple
 from taupy.model import callpaths
+from taupy.model.forest import members, sums_by_key
 from taupy.model.rows import ThreadRow, TimerRow
-from taupy.model.table import Amount, Table
+from taupy.model.table import Amount, Table, numbered
 from taupy.network.phases import kind_of
 from taupy.units import percent
 
@@ -69,6 +70,9 @@ class Calls:
     def threads(self) -> list[ThreadRow]:
         return list(dict.fromkeys(self.thread))
 
+    def __contains__(self, timer: TimerRow) -> bool:
+        return timer in self._codes
+
     @property
     def timers(self) -> Sequence[TimerRow]:
         """The distinct timers."""
@@ -83,18 +87,9 @@ class Calls:
         return [row for row, above in enumerate(self.parent) if above < 0]
 
     @cached_property
-    def _children(self) -> dict[int, list[int]]:
-        """Those of rows that have any."""
-        children: dict[int, list[int]] = {}
-        for row, above in enumerate(self.parent):
-            if above in children:
-                children[above].append(row)
-            else:
-                children[above] = [row]
-        return children
-
-    def children(self, row: int) -> list[int]:
-        return self._children.get(row, [])
+    def children(self) -> Callable[[int], list[int]]:
+        """The rows below a row."""
+        return members(self.parent, len(self))
 
     def below(self, row: int) -> Iterator[int]:
         """The row and all rows below it."""
@@ -105,28 +100,35 @@ class Calls:
             stack += self.children(row)
 
     @cached_property
-    def _rows_of(self) -> list[list[int]]:
-        """The rows of each timer."""
-        rows: list[list[int]] = [[] for _ in self.timers]
-        for row, code in enumerate(self.table.codes["timer"]):
-            rows[code].append(row)
-        return rows
+    def _rows_of(self) -> Callable[[int], list[int]]:
+        """The rows of a timer."""
+        return members(self.table.codes["timer"], len(self.timers))
+
+    def matching(self, matches: Matches) -> list[TimerRow]:
+        """The distinct timers that match."""
+        return [self.timers[code] for code in self._matching(matches)]
 
     def rows(self, matches: Matches) -> list[int]:
         """The rows of these timers."""
-        return sorted(row for code in self._matching(matches) for row in self._rows_of[code])
+        return sorted(row for code in self._matching(matches) for row in self._rows_of(code))
 
     def _matching(self, matches: Matches) -> Iterable[int]:
         """The codes of these timers. For routines with known names or groups, only those with one
         of these are looked at: there may be hundreds of thousands of others, and dozens of rules.
         """
+        if isinstance(matches, Either):
+            return {code for part in matches.parts for code in self._matching(part)}
+        codes: Iterable[int] = range(len(self.timers))
         if isinstance(matches, Grouped):
             of_groups = self._grouped
-            return [code for groups in filter(matches.passes, of_groups)
-                    for code in of_groups[groups]]  # fmt: skip
-        codes: Iterable[int] = range(len(self.timers))
-        if isinstance(matches, Known):
-            codes = [code for name in matches.files for code in self._named.get(name, ())]
+            codes = [code for groups in filter(matches.passes, of_groups)
+                     for code in of_groups[groups]]  # fmt: skip
+            if matches.named is None:
+                return codes
+        elif isinstance(matches, Known | OneOf):
+            names = matches.files if isinstance(matches, Known) else {
+                timer.short_name for timer in matches.timers}  # fmt: skip
+            codes = [code for name in names for code in self._named.get(name, ())]
         return [code for code in codes if matches(self.timers[code])]
 
     @cached_property
@@ -147,18 +149,15 @@ class Calls:
 
     def rows_of(self, timer: TimerRow) -> list[int]:
         """The rows of one timer."""
-        return self._rows_of[self._codes[timer]]
+        return self._rows_of(self._codes[timer])
 
     def entries(self, timer: TimerRow) -> float:
         """How often a timer was entered, in all threads."""
         return self._entries[self._codes[timer]]
 
     @cached_property
-    def _entries(self) -> list[float]:
-        entries: list[float] = [0] * len(self.timers)
-        for code, number in zip(self.table.codes["timer"], self.calls, strict=True):
-            entries[code] += number
-        return entries
+    def _entries(self) -> Sequence[float]:
+        return sums_by_key(self.table.codes["timer"], len(self.timers), self.calls)
 
     def lasting(self, least_ns: float) -> list[TimerRow]:
         """The timers that took at least that long in one thread, each call with all that is below
@@ -177,13 +176,11 @@ class Calls:
         """The time of each timer in the thread in which it took longest."""
         count = len(self.timers)
         codes, threads = self.table.codes["timer"], self.table.codes["thread"]
-        sums: dict[int, float] = {}
-        for code, thread, ns in zip(codes, threads, self.inclusive, strict=True):
-            key = thread * count + code
-            sums[key] = sums.get(key, 0) + ns
+        alone = [thread * count + code for code, thread in zip(codes, threads, strict=True)]
+        which, firsts = numbered(alone, size=len(alone))
         longest = [-math.inf] * count
-        for key, ns in sums.items():
-            longest[key % count] = max(longest[key % count], ns)
+        for row, ns in zip(firsts, sums_by_key(which, len(firsts), self.inclusive), strict=True):
+            longest[codes[row]] = max(longest[codes[row]], ns)
         return longest
 
     def of_timer(self, timer: TimerRow) -> Mapping[ThreadRow, Sum]:

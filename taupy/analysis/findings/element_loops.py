@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 from taupy.analysis.findings import loops, mapped, source
 from taupy.analysis.findings.calls import Sum, place
+from taupy.analysis.findings.imports import is_import
 from taupy.analysis.findings.mapped import Mapped
 from taupy.analysis.findings.trial import HOST, Trial
 from taupy.model.finding import Abstention, Confidence, Finding
@@ -50,8 +51,7 @@ def find(trial: Trial) -> Iterator[Finding | Abstention]:
 
 def _imports(trial: Trial) -> set[str]:
     """The packages that were imported, as `import NAME`."""
-    return {timer.short_name.split(".")[0] for timer in trial.calls.timers
-            if "IMPORT" in timer.groups.split("|")}  # fmt: skip
+    return {timer.short_name.split(".")[0] for timer in trial.calls.matching(is_import)}
 
 
 def _looped(trial: Trial) -> Iterator[Finding | Abstention]:

@@ -45,7 +45,7 @@ class _Look(NamedTuple):
 
 
 def find(trial: Trial) -> Iterator[Finding]:
-    for timer in trial.calls.timers:
+    for timer in dict.fromkeys(row.timer for row in trial.lines):
         function = source.function(trial, timer) if trial.is_own(timer) else None
         for look in _looks(function) if function else ():
             spent = _spent(trial, timer, look)

@@ -359,6 +359,8 @@ def _frees_the_gil(trial: Trial, timer: TimerRow) -> bool:
 def _in_turn(trial: Trial) -> Iterator[Finding]:
     calls = trial.calls
     waits = calls.by_thread(calls.outermost(is_select))
+    if all(waited.ns < LEAST * trial.worked_ns for waited in waits.values()):
+        return
     for timer in calls.timers:
         if not _is_coroutine(trial, timer):
             continue

@@ -29,6 +29,7 @@ from taupy.analysis.findings.calls import Calls, Sum, around, phase, place
 from taupy.analysis.findings.health import is_counted
 from taupy.analysis.findings.trial import Trial
 from taupy.analysis.gpu_conclusion import causes
+from taupy.analysis.known_routines import Either, Matches
 from taupy.analysis.known_routines import is_wait as is_library_wait
 from taupy.catalog import gpu_calls
 from taupy.dataclass import NamedTuple
@@ -79,12 +80,12 @@ def is_code_loading(timer: TimerRow) -> bool:
     return is_call(timer) and (gpu_calls.loads_code(name) or name.startswith(_ASKS))
 
 
-_is_data = phase("data")
+def _loads_data(timer: TimerRow) -> bool:
+    return gpu_calls.loads_data(timer.short_name, timer.file)
 
 
-def is_data_loading(timer: TimerRow) -> bool:
-    """Whether it fetches the next batch, known by its phase or by PyTorch's name for it."""
-    return _is_data(timer) or gpu_calls.loads_data(timer.short_name, timer.file)
+is_data_loading: Matches = Either((phase("data"), _loads_data))
+"""What fetches the next batch, known by its phase or by PyTorch's name for it."""
 
 
 def is_other_wait(timer: TimerRow) -> bool:

@@ -13,7 +13,7 @@ from taupy.analysis.findings import source
 from taupy.analysis.findings.calls import phase, place
 from taupy.analysis.findings.limits import LEAST_NS, LEAST_SHARE
 from taupy.analysis.findings.trial import HOST, Trial
-from taupy.analysis.known_routines import Grouped
+from taupy.analysis.known_routines import Grouped, OneOf
 from taupy.dataclass import NamedTuple
 from taupy.model.finding import Abstention, Confidence, Finding
 from taupy.model.question import Condition
@@ -53,10 +53,10 @@ is_import = Grouped(lambda groups: "IMPORT" in groups.split("|"))
 
 def _repeated(trial: Trial) -> Iterator[Finding]:
     calls = trial.calls
-    for timer in calls.timers:
-        if not is_import(timer) or calls.entries(timer) < LEAST_REPEATED:
+    for timer in calls.matching(is_import):
+        if calls.entries(timer) < LEAST_REPEATED:
             continue
-        for caller, loads in trial.by_place(calls.outermost(timer.__eq__)):
+        for caller, loads in trial.by_place(calls.outermost(OneOf((timer,)))):
             if loads.calls < LEAST_REPEATED:
                 continue
             yield _finding(

@@ -69,8 +69,10 @@ class _Poll(NamedTuple):
 def find(trial: Trial) -> Iterator[Finding]:
     calls = trial.calls
     hot = {(line.timer, line.line): line for line in hot_lines.hot_lines(trial, 0.0)}
-    for timer in calls.timers:
-        if not trial.is_own(timer):
+    above = (calls.parent[row] for row in calls.rows(is_sleep))
+    sleeping = (calls.timer[row] for row in above if row >= 0)
+    for timer in dict.fromkeys((*(timer for timer, _ in hot), *sleeping)):
+        if timer not in calls or not trial.is_own(timer):
             continue
         function = source.function(trial, timer)
         tree = hot_lines.tree(trial, timer)

@@ -16,6 +16,7 @@ from taupy.analysis.findings.hot_lines import hottest, name
 from taupy.analysis.findings.made_again import again
 from taupy.analysis.findings.source import Function, called
 from taupy.analysis.findings.trial import Trial
+from taupy.analysis.known_routines import OneOf
 from taupy.model.finding import Finding
 from taupy.model.rows import TimerRow
 from taupy.units import count, duration, percent
@@ -58,7 +59,7 @@ def _subproblems(trial: Trial) -> Iterator[Finding]:
             continue
         if len({ast.dump(part) for part in inside}) < 2 or not all(map(_counts_down, inside)):
             continue
-        longest = calls.longest(timer.__eq__)
+        longest = calls.longest(OneOf((timer,)))
         if longest.ns < LEAST * trial.worked_ns or not _branches(trial, timer):
             continue
         line = inside[0].lineno
@@ -124,7 +125,7 @@ def _of_stored(trial: Trial, timer: TimerRow, function: Function) -> Finding | N
     calls = trial.calls
     room = max((moment.mean for moment in trial.memory), default=0.0) / LEAST_STORED_BYTES
     entries = calls.entries(timer)
-    outside = sum(calls.calls[row] for row in calls.outermost(timer.__eq__))
+    outside = sum(calls.calls[row] for row in calls.outermost(OneOf((timer,))))
     if not room or entries < room * max(LEAST_TIMES_EACH, outside):
         return None
     sites = [
@@ -132,7 +133,7 @@ def _of_stored(trial: Trial, timer: TimerRow, function: Function) -> Finding | N
         if isinstance(part, ast.Call) and called(part) == function.name
         and _is_for_stored(function, part)
     ]  # fmt: skip
-    longest = calls.longest(timer.__eq__)
+    longest = calls.longest(OneOf((timer,)))
     if not sites or longest.ns < LEAST * trial.worked_ns:
         return None
     site = sites[0]
@@ -174,7 +175,7 @@ BRANCHING = 10
 def _branches(trial: Trial, timer: TimerRow) -> bool:
     """Whether many more calls are made than a recursion of this depth makes one by one."""
     calls = trial.calls
-    tops = calls.outermost(timer.__eq__)
+    tops = calls.outermost(OneOf((timer,)))
     outside = sum(calls.calls[row] for row in tops)
     deepest = 0
     stack = [(row, 1) for row in tops]

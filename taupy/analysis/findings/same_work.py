@@ -20,7 +20,7 @@ from taupy.analysis.findings.made_again import SAME_WORK, again, made_again
 from taupy.analysis.findings.same_arguments import differ, same_arguments
 from taupy.analysis.findings.source import Function, called
 from taupy.analysis.findings.trial import Trial
-from taupy.analysis.known_routines import among
+from taupy.analysis.known_routines import Either, among
 from taupy.model.finding import Finding
 from taupy.model.rows import TimerRow
 from taupy.units import count, duration, percent, several
@@ -481,11 +481,7 @@ def _read_again(trial: Trial) -> Iterator[Finding]:
 
 def _started_again(trial: Trial) -> Iterator[Finding]:
     calls = trial.calls
-
-    def starts_or_ends(timer: TimerRow) -> bool:
-        return _workers(timer) or _ends_workers(timer)
-
-    spent = calls.longest(starts_or_ends)
+    spent = calls.longest(Either((_workers, _ends_workers)))
     started = calls.longest(_workers)
     if started.calls < 3 or spent.ns < LEAST * trial.worked_ns:
         return

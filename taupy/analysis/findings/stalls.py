@@ -11,14 +11,15 @@ import ast
 from collections.abc import Iterator
 
 from taupy.analysis.findings import source, unlogged
-from taupy.analysis.findings.calls import Sum, phase, place
+from taupy.analysis.findings.calls import Sum, place
 from taupy.analysis.findings.hot_lines import hottest
 from taupy.analysis.findings.source import Function
 from taupy.analysis.findings.trial import HOST, Trial
-from taupy.analysis.known_routines import Matches, among
+from taupy.analysis.known_routines import Either, Grouped, Matches, OneOf, among
 from taupy.model.finding import Finding
 from taupy.model.question import Condition
 from taupy.model.rows import TimerRow
+from taupy.network.phases import kind_of
 from taupy.units import count, duration, percent
 
 KIND = "checkpoints and logging"
@@ -47,7 +48,7 @@ _SAVING = (
 )
 _PICKLERS = frozenset({"pickle", "cPickle", "marshal", "dill", "cloudpickle"})
 
-_is_checkpoint, _is_saved = phase("checkpoint"), among(_SAVING)
+_is_saved = among(_SAVING)
 
 
 def find(trial: Trial) -> Iterator[Finding]:
@@ -108,16 +109,14 @@ def _around(trial: Trial, timer: TimerRow | None, saves: Sum) -> float:
 def _saving(own: set[TimerRow]) -> Matches:
     """Calls that save: of frameworks, of libraries, and the program's own routines that do little
     else."""
+    return Either((_is_saved, _is_checkpoint, OneOf(own)))
 
-    def writes_checkpoint(timer: TimerRow) -> bool:
-        return not any(word in timer.short_name.lower() for word in ("load", "restore"))
 
-    def matches(timer: TimerRow) -> bool:
-        if _is_saved(timer) or (_is_checkpoint(timer) and writes_checkpoint(timer)):
-            return True
-        return bool(own) and timer in own
+def _writes_checkpoint(name: str) -> bool:
+    return not any(word in name.lower() for word in ("load", "restore"))
 
-    return matches
+
+_is_checkpoint = Grouped(lambda groups: kind_of(groups) == "checkpoint", _writes_checkpoint)
 
 
 def _often(trial: Trial) -> Iterator[TimerRow]:

@@ -67,9 +67,9 @@ def texts(trial: Trial) -> Iterator[Text]:
     """The program's routines that make text for messages of which none is logged."""
     calls = trial.calls
     above = (calls.parent[row] for row in calls.rows(is_logging))
-    callers = {calls.timer[row] for row in above if row >= 0}
-    for timer in calls.timers:
-        if timer not in callers or not trial.is_own(timer):
+    callers = dict.fromkeys(calls.timer[row] for row in above if row >= 0)
+    for timer in callers:
+        if not trial.is_own(timer):
             continue
         rows = calls.rows_of(timer)
         below = [child for row in rows for child in calls.children(row)]

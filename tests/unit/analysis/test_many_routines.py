@@ -10,7 +10,8 @@ import pytest
 from taupy.analysis import places
 from taupy.analysis.findings import judged
 from taupy.analysis.findings.calls import Calls
-from taupy.analysis.known_routines import Grouped, Known, among
+from taupy.analysis.findings.trial import Trial
+from taupy.analysis.known_routines import Either, Grouped, Known, OneOf, among
 from taupy.answers.own_code import kinds
 from taupy.answers.places import GroupPlaces, hottest
 from taupy.model.profile import Timer
@@ -51,6 +52,38 @@ def _sums(trial, monkeypatch):
 def test_sums_of_routines_that_took_no_time_are_not_made(trial, monkeypatch):
     few, many = (trial(wide_profile(2 * timers, timers=timers)) for timers in (200, 1600))
     assert _sums(many, monkeypatch) < 2 * _sums(few, monkeypatch)
+
+
+def test_rules_do_not_ask_of_every_routine_whose_it_is(trial, monkeypatch):
+    few, many = (trial(wide_profile(2 * timers, timers=timers)) for timers in (200, 1600))
+    asked = []
+    is_own = Trial.is_own
+    monkeypatch.setattr(Trial, "is_own", lambda *of: asked.append(of[0]) or is_own(*of))
+    assert judged(few) and judged(many)
+    assert sum(of is many for of in asked) <= sum(of is few for of in asked) + 10
+
+
+def test_a_choice_of_routines_is_searched_for_as_each_of_them_is(trial):
+    looked_at = []
+
+    @dataclass(frozen=True)
+    class Noting(OneOf):
+        def __call__(self, timer):
+            looked_at.append(timer.short_name)
+            return super().__call__(timer)
+
+    join, load = Timer("Thread.join", "threading.py", 9), Timer("load", groups=frozenset({"DATA"}))
+    below = [call(Timer(f"f{n}", "a.py", n + 1), 1, 5) for n in range(300)]
+    profile = profile_of(host(call("main", 1, 1, [*below, call(join, 3, 7), call(load, 2, 4)])))
+    calls = trial(profile).calls
+    seventh = next(timer for timer in calls.timers if timer.short_name == "f7")
+    grouped = Grouped(lambda groups: groups == "DATA")
+    assert calls.matching(Noting((seventh,))) == [seventh]
+    assert looked_at == ["f7"]
+    for choice in ((among((JOIN,)), grouped, OneOf((seventh,))), (grouped, grouped)):
+        either = Either(choice)
+        assert calls.rows(either) == [row for row, timer in enumerate(calls.timer) if either(timer)]
+    assert calls.rows(Grouped(grouped.passes, lambda name: name != "load")) == []
 
 
 def test_a_known_routine_is_searched_for_by_its_name_alone(trial):

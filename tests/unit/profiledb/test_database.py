@@ -8,6 +8,7 @@ import pytest
 
 from taupy.errors import NoSuchTrial
 from taupy.profiledb.reader import read_profile
+from taupy.profiledb.reading import Reading
 from taupy.profiledb.writer import add_profile
 from tests.builders import canonical, small_profile, wide_profile
 
@@ -26,6 +27,16 @@ COUNTS = (
     "tag",
     "thread",
 )
+
+
+@pytest.mark.parametrize("last", [None, 0.5, -7])
+def test_columns_of_many_rows_have_the_cells_of_the_rows(db, last):
+    rows = [(number, number % 3) for number in range(3000)] + [(3000, last)]
+    db.connection.executescript("CREATE TEMP TABLE many (a INTEGER, b ANY)")
+    db.connection.executemany("INSERT INTO many VALUES (?, ?)", rows)
+    sql = "SELECT a, b FROM many ORDER BY a"
+    columns = db.columns(Reading(sql, "", "timer", trials=(), metrics=(), columns=2, keys=1))
+    assert list(zip(*columns, strict=True)) == rows
 
 
 def counts(db):
