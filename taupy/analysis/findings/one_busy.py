@@ -110,6 +110,9 @@ def _taking(trial: Trial, lives: list[Life]) -> Iterator[Finding]:
     if not _is_of_program(makes, maker):
         return
     most, ns = makes[0]
+    of_takers = [_own(trial, life) for life in lives if life.thread in takers]
+    if any(own and own[0][0] == most for own in of_takers):
+        return  # likewise
     clause = largest_part(place(most), ns, maker.whole_ns)
     yield Finding(
         KIND,
@@ -170,7 +173,7 @@ def _interpreter(trial: Trial, lives: list[Life]) -> Iterator[Finding]:
         return
     least, most_used = (share * span for share in ONE_CPU)
     alone = least <= used <= wanted <= most_used and not _wait_in_c(trial, turns)
-    if used > most_used or not (alone or _run_python(trial, turns)):
+    if used > most_used or not (alone or _run_python(trial, turns)) or _rest(trial, turns):
         return
     most, slept = max(_asleep(trial, turns).items(), key=lambda pair: pair[1], default=(None, 0.0))
     asleep = sum(trial.seen_ns(life.thread).get(STATES[2], 0) for life in turns)
@@ -217,6 +220,15 @@ def _run_python(trial: Trial, lives: Iterable[Life]) -> bool:
             for row in rows:
                 own_ns[calls.thread[row]] = own_ns.get(calls.thread[row], 0) + calls.exclusive[row]
     return all(own_ns.get(life.thread, 0) >= LEAST_PYTHON * life.whole_ns for life in lives)
+
+
+def _rest(trial: Trial, lives: Iterable[Life]) -> bool:
+    """Whether the watch saw these threads wait for other things more than for the GIL."""
+    threads, waited = {life.thread for life in lives}, dict.fromkeys(("gil", "lock", "wait"), 0.0)
+    for row in trial.lines:
+        if row.thread in threads and row.line.state in waited:
+            waited[row.line.state] += row.line.time_ns
+    return waited["lock"] + waited["wait"] > waited["gil"]
 
 
 def _wait_in_c(trial: Trial, lives: Iterable[Life]) -> bool:

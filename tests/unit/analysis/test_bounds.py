@@ -143,3 +143,13 @@ def test_what_a_forked_process_does_is_not_what_it_was_forked_in():
     trial = SimpleNamespace(calls=calls, own_below=called.extend)
     one_busy._own(trial, Life(MAIN, 1000, 1000, 500))
     assert [calls.timer[row].short_name for row in called] == ["Process.run"]
+
+
+@pytest.mark.parametrize(("waits_for", "rests"), [("gil", False), ("lock", True), ("wait", True)])
+def test_threads_that_wait_for_work_do_not_wait_for_the_gil(waits_for, rests):
+    def seen(state, ns):
+        line = LineTime(0, None, 7, 7, 0, 9, state, 20, ns, ns, float(ns))
+        return LineRow(MAIN, timer("take"), None, line)
+
+    trial = SimpleNamespace(lines=[seen("cpu", 500), seen("gil", 100), seen(waits_for, 300)])
+    assert one_busy._rest(trial, [Life(MAIN, 1000, 1000, 500)]) is rests
