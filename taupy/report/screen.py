@@ -301,14 +301,15 @@ class _Screen:
                 yield from self._lanes(of)
             if group.group == "other ranks":
                 yield from self._ranks()
-            shown = group.places.largest(self.detail.others, _LEAST)
-            if self.detail.others and shown:
+            own = group.places.largest(self.detail.others, _LEAST)
+            rows = own or of_libraries(group)[: None if self.verbose else self.detail.others]
+            if self.detail.others and group.group != "other ranks":  # theirs are the main thread's
+                rows = _merged(rows, _imports(group))
+            if self.detail.others and rows:
                 if of is None or group.group == "other ranks" or group.threads > 1:
                     yield from self._wrapped(f"in {group.title}{_base(group)}:", "", "  ")
-                yield from self._rows(shown, self.detail.callees)
-            elif not shown:
-                routines = of_libraries(group)[: None if self.verbose else self.detail.others]
-                yield from self._rows(routines, self.detail.callees)
+                yield from self._rows(rows, self.detail.callees)
+            if not own:
                 yield from self._packages(group)
 
     def _rows(self, rows: Sequence[Place], with_details: int) -> Iterator[str]:
@@ -682,8 +683,13 @@ def main_places(group: GroupPlaces, most: int = places.FIRST) -> list[Place]:
     rows, apart = group.places.largest(most, _LEAST), group.places.apart
     waits = [place for place in apart if place.kind == "waiting" and place.share >= _LEAST]
     waits = waits[: _WAITING if most <= places.FIRST else None]
-    imports = [place for place in apart if place.kind == "imports" and place.share >= _MUCH]
-    return _merged(rows, waits, imports)
+    return _merged(rows, waits, _imports(group))
+
+
+def _imports(group: GroupPlaces) -> list[Place]:
+    """If they are much."""
+    apart = group.places.apart
+    return [place for place in apart if place.kind == "imports" and place.share >= _MUCH]
 
 
 def _merged(own: Sequence[Place], *apart: Sequence[Place]) -> list[Place]:

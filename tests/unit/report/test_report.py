@@ -418,6 +418,19 @@ def test_workers_that_run_no_code_of_the_program_are_shown_if_it_waits_for_them(
     assert "\nnext: taupy pprof 1 --thread 1.0.0 --sort exclusive" in shown
 
 
+def test_rows_of_workers_have_their_imports_as_those_of_the_main_thread(tmp_path):
+    """Workers that joblib spawns import scikit-learn anew, for most of their time."""
+    ms = 1_000_000
+    main = call(Timer("main", "tool.py", 3), 1, 5 * ms)
+    imports = call(Timer("import sklearn", groups=("IMPORT",)), 1, 60 * ms)
+    work = call(Timer("_process_worker", "multiprocessing/pool.py", 8), 1, 30 * ms, [imports])
+    profile = profile_of(host(main, 0, name="MainThread"), host(work, 1), host(work, 2))
+    shown = screen.text(_report(tmp_path, profile), WIDTH, 100)
+    assert "in 2 worker processes, added up (% of that):\n" in shown
+    assert "  120 ms  67 % ▒▒▒▒▒▒▒▒ imports  sklearn 120 ms\n" in shown
+    assert " 60.0 ms  33 % ▓▓▓▓     _process_worker 2x" in shown
+
+
 def flat(step_ns):
     """A program that reads and writes, below a launcher; each of 20 routines has little time."""
     parts = [call(Timer(f"part{at}", "a.py", 20 + at), 1, step_ns) for at in range(20)]
