@@ -90,11 +90,14 @@ def views(
                 of_kind.setdefault(row.timer, []).append(row)
         if of_kind:
             over_kind = _Over(answer, number_of(mine), counts)
-            selected = _summed(over_kind, of_kind, spread, "total", meant)
-            listed_views.append(_summary_view("total", *selected, over_kind, choice, title))
+            shown = _summed(over_kind, of_kind, spread, "total", meant, choice)
+            listed_views.append(_summary_view("total", *shown, over_kind, choice, title))
+    of_statistic: dict[Statistic, tuple[list[Figures], float]] = {}
     for statistic in _summaries(choice, answer, over.threads):
-        selected = _summed(over, by_timer, spread, statistic, meant)
-        listed_views.append(_summary_view(statistic, *selected, over, choice))
+        sums: Statistic = "total" if statistic == "mean" else statistic
+        if sums not in of_statistic:
+            of_statistic[sums] = _summed(over, by_timer, spread, sums, meant, choice)
+        listed_views.append(_summary_view(statistic, *of_statistic[sums], over, choice))
     return listed_views
 
 
@@ -104,12 +107,15 @@ def _summed(
     spread: Mapping[str, float],
     statistic: Statistic,
     meant: Test | None,
+    choice: FlatOptions,
 ) -> tuple[list[Figures], float]:
-    """The figures of the chosen routines over threads, and the value of which percentages are
-    shares; 0 if there are none. For the mean, the totals: only means of what is shown are taken."""
+    """The figures over threads that are shown, and the value of which percentages are shares; 0 if
+    there are none. (Only means of what is shown are taken, so the mean has those of the total.)"""
     summed = [over.summary(rows, statistic) for rows in by_timer.values()]
     whole = max((timer_figures.inclusive or 0 for timer_figures in summed), default=0)
-    return _chosen(summed, spread, meant), 0 if statistic == "stddev" else whole
+    chosen = _chosen(summed, spread, meant)
+    shown = figures.first(chosen, choice, over.answer if statistic == "total" else None)
+    return shown, 0 if statistic == "stddev" else whole
 
 
 def _chosen(
@@ -210,12 +216,12 @@ class _Over:
     counts: Sequence[int]
 
     def summary(self, rows: Sequence[Figures], statistic: Statistic) -> Figures:
-        """One routine's figures over threads; for the mean, its total, of which `mean` is made.
+        """One routine's figures over threads; the mean is made of the total by `mean`.
 
         A routine that was open when its process was forked is not called there: of its time in the
         child, which is part of its time in the parent, only the exclusive part counts.
         """
-        if len(rows) == 1 and statistic in ("total", "mean"):
+        if len(rows) == 1 and statistic == "total":
             return rows[0]
         if any(row.calls for row in rows):
             rows = [row if row.calls else row._replace(inclusive=row.exclusive) for row in rows]
@@ -223,7 +229,7 @@ class _Over:
         exclusive, inclusive = [row.exclusive for row in rows], [row.inclusive or 0 for row in rows]
         counts = self._counts(rows)
         summed = _STATISTICS[statistic]
-        if statistic in ("total", "mean"):
+        if statistic == "total":
             exclusive_per_call = figures.ratio(sum(exclusive), sum(calls))
             inclusive_per_call = figures.ratio(sum(inclusive), sum(calls))
         else:
@@ -258,7 +264,7 @@ class _Over:
         values = [getattr(row, value) for row in rows]
         if self.answer.additive:
             return _STATISTICS[which](values, self._counts(rows), self.threads)
-        if which in ("total", "mean"):
+        if which == "total":
             places = [at for row in rows for at in row.rows]
             together = self.answer.taken(places).summed([0] * len(places), 1)
             return together.values(value)[0]
@@ -320,7 +326,6 @@ def _spread(sums: Sequence[float], counts: Sequence[int], threads: int) -> float
 
 _STATISTICS: dict[Statistic, Summed] = {
     "total": _total,
-    "mean": _total,
     "min": _least,
     "max": _most,
     "stddev": _spread,
@@ -329,7 +334,7 @@ _STATISTICS: dict[Statistic, Summed] = {
 
 def _summary_view(
     statistic: Statistic,
-    listed: Sequence[Figures],
+    shown: list[Figures],
     whole: float,
     over: _Over,
     choice: FlatOptions,
@@ -338,7 +343,6 @@ def _summary_view(
     """The figures over all threads, or over those of a kind."""
     is_whole = statistic in ("total", "min", "max")
     answer = over.answer
-    shown = figures.first(listed, choice, answer if statistic in ("total", "mean") else None)
     if statistic == "mean":
         shown, whole = [over.mean(total) for total in shown], over.mean_value(whole)
     return View(
