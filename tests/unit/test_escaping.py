@@ -149,12 +149,15 @@ def test_nobody_else_escapes():
 def test_every_page_has_a_policy():
     pages = [path for path in SOURCES if "<body>" in path.read_text("utf-8")]
     names = {str(path.relative_to(ROOT)) for path in pages}
-    assert names == {"report/page.py", "serve/plugin.py"}
+    assert names == {"report/page.py", "serve/look.py", "serve/plugin.py"}
     for path in pages:
         source = path.read_text("utf-8")
-        if path.name == "plugin.py":  # a template of Datasette's, without scripts
-            assert "Content-Security-Policy" in source and "<script" not in source
+        if path.parent.name == "serve":  # without scripts, and with one head
+            assert "<script" not in source
+            assert re.search(r"<head>(\{HEAD\}|\{\{ taupy_head \}\})<title>", source)
         else:
             assert "page_head(" in source and "<head>" not in source, path
+    look = (ROOT / "serve" / "look.py").read_text("utf-8")
+    assert "Content-Security-Policy" in look.partition('HEAD = """')[2].partition('"""')[0]
     assert escaping.content_security_policy(["x()"]) in escaping.page_head("t", "", ["x()"])
     assert "<title>&lt;b&gt;</title>" in escaping.page_head("<b>", "")
