@@ -72,6 +72,11 @@ class Interpreter:
         self.pid, self.start = pid, process_start(pid)
         if not self.start:
             raise Unreadable(f"there is no process {pid}")
+        if _is_in_namespace(pid):
+            raise Unreadable(
+                f"process {pid} is in a PID namespace of its own, where its threads have other "
+                "ids: run taupy inside (in a container: docker exec)"
+            )
         try:
             self._memory = os.open(f"/proc/{pid}/mem", os.O_RDONLY | os.O_CLOEXEC)
             symbols, path = _symbols(pid)
@@ -316,6 +321,15 @@ def _defined(path: str, begin: int) -> dict[bytes, int]:
                     if symbol[0] in wanted and symbol[3]:
                         addresses[wanted[symbol[0]]] = symbol[4] + bias
         return addresses
+
+
+def _is_in_namespace(pid: int) -> bool:
+    """Whether it has another id in a PID namespace below ours."""
+    with suppress(OSError):
+        for line in contents(f"/proc/{pid}/status", 1 << 16).splitlines():
+            if line.startswith(b"NSpid:"):
+                return len(line.split()) > 2
+    return False
 
 
 def _forbidden(pid: int) -> str:

@@ -326,3 +326,25 @@ def test_threads_that_come_and_go_have_the_time_that_they_took(runs):
     (said,) = runs.sql("SELECT value FROM metadata WHERE name = 'taupy.lines'")[0]
     unseen = re.search(r"; (\d+) threads? came and went between two looks", said)
     assert 110 <= threads + (int(unseen[1]) if unseen else 0) <= 121, said
+
+
+def test_a_process_in_a_pid_namespace_of_its_own_gets_one_line(runs):
+    """Its threads have other ids there: none was found, which was said to be no Python."""
+    (runs.folder / "prog.py").write_text(PROGRAM)
+    outer = subprocess.Popen(
+        ["unshare", "--pid", "--fork", "--kill-child", sys.executable, "prog.py"],
+        cwd=runs.folder, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    try:
+        while not (runs.folder / "begun").exists():
+            if outer.poll() is not None:
+                pytest.skip("no PID namespace may be made here")
+            time.sleep(0.02)
+        with open(f"/proc/{outer.pid}/task/{outer.pid}/children") as children:
+            (pid,) = children.read().split()
+        refused = runs.taupy("dump", pid)
+        assert refused.returncode != 0 and refused.stderr.count("\n") == 1
+        assert "in a PID namespace of its own" in refused.stderr
+    finally:
+        outer.kill()
+        outer.wait()
