@@ -71,7 +71,7 @@ class Looks:
         self.facts: dict[int, _Facts] = {}  # as long as there is something to read
         self._codes: dict[_Code, int] = {}
         self._places = 0
-        self._positions: dict[bytes, list[Position | None]] = {}
+        self._positions: dict[tuple[bytes, int], list[Position | None]] = {}
 
     def add(
         self, pid: int, native_id: int, name: str, state: int, frames: list[Frame], took_ns: int
@@ -99,9 +99,10 @@ class Looks:
         return self._codes.setdefault(key, len(self._codes))
 
     def _position(self, frame: Frame) -> Position | None:
-        units = self._positions.get(frame.table)
+        key = frame.table, frame.first_line  # routines of one shape have equal tables
+        units = self._positions.get(key)
         if units is None:
-            units = self._positions[frame.table] = positions(frame.table, frame.first_line)
+            units = self._positions[key] = positions(*key)
         return position_at(units, frame.instruction)
 
     def profile(self, pid: int, started_at: float, duration_ns: int, masking: Masking) -> Profile:

@@ -348,3 +348,19 @@ def test_a_process_in_a_pid_namespace_of_its_own_gets_one_line(runs):
     finally:
         outer.kill()
         outer.wait()
+
+
+def test_routines_of_one_shape_have_lines_of_their_own(runs):
+    """Their tables of lines are equal: the second had those of the first."""
+    source = (
+        "import time\nfrom pathlib import Path\nPath('begun').touch()\n"
+        "def first():\n    time.sleep(0.05)\ndef second():\n    time.sleep(0.05)\n"
+        "while True:\n    first()\n    second()\n"
+    )
+    with running(runs, source) as program:
+        assert runs.taupy("attach", str(program.pid), "--for", "2s").returncode == 0
+    lines = runs.sql(
+        "SELECT DISTINCT short_name, line.line FROM line JOIN timer ON timer.id = timer_id"
+        " WHERE short_name IN ('first', 'second') ORDER BY 1"
+    )
+    assert lines == [("first", 5), ("second", 7)]
