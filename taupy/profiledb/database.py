@@ -217,22 +217,27 @@ class ProfileDB:
     def rows(self, sql: str, parameters: Sequence[object] | Mapping[str, object] = ()) -> list[Any]:
         """All rows of a query, as tuples."""
         with refusing(self.path):
-            return self.connection.execute(sql, parameters).fetchall()
+            return self._selected(sql, parameters).fetchall()
 
     def stream(
         self, sql: str, parameters: Sequence[object] | Mapping[str, object] = ()
     ) -> Iterator[Any]:
         """The rows one by one, for queries with millions of rows."""
         with refusing(self.path):
-            for row in self.connection.execute(sql, parameters):  # noqa: UP028 - closes nothing
+            for row in self._selected(sql, parameters):  # noqa: UP028 - closes nothing
                 yield row
 
     def blocks(self, sql: str, parameters: Mapping[str, object]) -> Iterator[list[Any]]:
-        """The rows, thousands at once, for queries with millions of rows."""
+        """The rows, hundreds at once, for queries with millions of rows."""
         with refusing(self.path):
-            cursor = self.connection.execute(sql, parameters)
+            cursor = self._selected(sql, parameters)
             while block := cursor.fetchmany(_BLOCK):
                 yield block
+
+    def _selected(
+        self, sql: str, parameters: Sequence[object] | Mapping[str, object]
+    ) -> sqlite3.Cursor:
+        return self.connection.execute(sql, parameters)
 
     def columns(self, reading: Reading) -> list[Sequence[Any]]:
         """The result of a statement over values, column by column; empty if there are no rows."""

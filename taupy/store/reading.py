@@ -7,7 +7,8 @@ call paths from the files of the trials concerned.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import sqlite3
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -71,15 +72,11 @@ class StoreDB(ProfileDB):
         super().close()
         self._open.close()
 
-    def rows(self, sql: str, parameters: Sequence[object] | Mapping[str, object] = ()) -> list[Any]:
+    def _selected(
+        self, sql: str, parameters: Sequence[object] | Mapping[str, object]
+    ) -> sqlite3.Cursor:
         self._copy_for(sql, parameters)
-        return super().rows(sql, parameters)
-
-    def stream(
-        self, sql: str, parameters: Sequence[object] | Mapping[str, object] = ()
-    ) -> Iterator[Any]:
-        self._copy_for(sql, parameters)
-        return super().stream(sql, parameters)
+        return super()._selected(sql, parameters)
 
     def columns(self, reading: Reading) -> list[Sequence[Any]]:
         answer = self._engines.columns(reading)
@@ -115,7 +112,8 @@ class StoreDB(ProfileDB):
 
     def _evaluated(self, expression: str, parameters: Mapping[str, object]) -> object:
         single = {name: value for name, value in parameters.items() if type(value) is not list}
-        ((value,),) = super().rows(f"SELECT {expression}", single)
+        with refusing(self.path):
+            ((value,),) = super()._selected(f"SELECT {expression}", single)
         return value
 
     def _copy_for(self, sql: str, parameters: Sequence[object] | Mapping[str, object]) -> None:

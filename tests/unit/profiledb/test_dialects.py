@@ -155,14 +155,13 @@ def duck(store):
 def statements(db, monkeypatch, ask, *question):
     """What SQLite is asked for, with parameters; not what is asked of its file."""
     asked = []
-    for name in ("rows", "stream"):
-        method = getattr(ProfileDB, name)
+    selected = ProfileDB._selected
 
-        def noted(self, sql, parameters=(), method=method):
-            asked.append((sql, parameters))
-            return method(self, sql, parameters)
+    def noted(self, sql, parameters):
+        asked.append((sql, parameters))
+        return selected(self, sql, parameters)
 
-        monkeypatch.setattr(ProfileDB, name, noted)
+    monkeypatch.setattr(ProfileDB, "_selected", noted)
     ask(db, *question)
     monkeypatch.undo()
     return [(sql, parameters) for sql, parameters in asked if not OF_THE_FILE.search(sql)]
