@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 
+from taupy.model.metric import ROOT_TIMER
 from taupy.model.work import (
     COUNTED_LAUNCHES,
     COUNTED_TIME,
@@ -23,8 +24,6 @@ from taupy.model.work import (
 from taupy.roofline.point import GROUP_OF, Of
 
 _PYTHON = frozenset({"PYTHON", "PYTHON_C", "USER", "PHASE"})
-PROGRAM = ".taupy application"
-"""Name of the root timer of every thread."""
 
 
 @dataclass(slots=True)
@@ -178,16 +177,16 @@ def add_gpu_time(work: TrialWork, sums: Mapping[Hashable, Sum], of: Of, inclusiv
 
 
 def _program_of(work: TrialWork, sums: Mapping[Hashable, Sum]) -> Sum | None:
-    return next((total for total in sums.values() if total.place.name == PROGRAM), None)
+    return next((total for total in sums.values() if total.place.name == ROOT_TIMER), None)
 
 
 def wanted(place: Place, of: Of) -> bool:
     """Whether a routine is a point of this kind."""
     if of == "program":
-        return place.name == PROGRAM
+        return place.name == ROOT_TIMER
     if of in GROUP_OF:
         return GROUP_OF[of] in place.groups
-    return place.name != PROGRAM and "IMPORT" not in place.groups
+    return place.name != ROOT_TIMER and "IMPORT" not in place.groups
 
 
 def add_routine(total: Sum, routine: RoutineWork, whole: bool) -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from taupy.errors import MissingMetric, UsageError
+from taupy.model.metric import ROOT_TIMER
 from taupy.model.work import COUNTED_OPERATIONS, PRECISION_OF, Place, StepWork, TrialWork
-from taupy.roofline.gathering import PROGRAM, Sum, has_work
+from taupy.roofline.gathering import Sum, has_work
 from taupy.roofline.point import Point
 from taupy.roofline.retiming import UNTIMED, retimed
 from taupy.roofline.summed import host_point
@@ -73,7 +74,7 @@ def _of_others(work: TrialWork) -> list[str]:
     flop = {
         routine.thread: sum(routine.inclusive.get(name, 0.0) for name in PRECISION_OF)
         for routine in work.routines
-        if work.timers[routine.timer].name == PROGRAM and routine.thread[0] in nodes
+        if work.timers[routine.timer].name == ROOT_TIMER and routine.thread[0] in nodes
     }
     others = [number for thread, number in flop.items() if thread not in threads and number > 0]
     if sum(others) <= (1 - _MOSTLY) * sum(flop.values()):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import resource
 import shlex
+import shutil
 import subprocess
 import sys
 import time
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from taupy import importing
 from taupy.instrument import launch
 from taupy.units import size
 from tests import preloads
@@ -300,6 +302,8 @@ def test_what_a_hard_limit_on_the_size_of_files_has_cost_is_counted(runs, native
 @pytest.mark.slow
 def test_the_storer_leaves_no_truncated_bytecode_under_such_a_limit(tmp_path):
     (tmp_path / "taupy" / "commands").mkdir(parents=True)
+    (tmp_path / "taupy" / "__init__.py").touch()
+    shutil.copy(importing.__file__, tmp_path / "taupy")
     lines = "".join(f"x{n} = {n}\n" for n in range(1000))
     (tmp_path / "taupy" / "commands" / "storer.py").write_text(lines + "store = print\n")
     code = launch._STORER.format(paths=[str(tmp_path)], home=str(tmp_path))

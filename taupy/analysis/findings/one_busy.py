@@ -16,6 +16,7 @@ from taupy.analysis.findings.workers import workers
 from taupy.analysis.known_routines import is_take
 from taupy.analysis.line_times import estimates
 from taupy.model.finding import Evidence, Finding
+from taupy.model.metric import ROOT_TIMER
 from taupy.model.question import Condition
 from taupy.model.rows import ThreadRow, TimerRow
 from taupy.model.sampled import CPU_TIME, STATES
@@ -137,7 +138,7 @@ def _own(trial: Trial, life: Life) -> list[tuple[TimerRow, float]]:
     called = []
     while stack:
         row = stack.pop()
-        if calls.calls[row] and calls.parent[row] >= 0:
+        if calls.calls[row] and calls.timer[row].short_name != ROOT_TIMER:
             called.append(row)
         else:
             stack += calls.children(row)
