@@ -104,9 +104,9 @@ def command_module(name: str) -> Any:
         from taupy.commands.answering import Command
 
         return Command(module(name))
-    module = f"taupy.commands.{_MODULES.get(name, name)}"
-    __import__(module)  # importing importlib would delay the program that `taupy run` starts
-    return sys.modules[module]
+    qualified = f"taupy.commands.{_MODULES.get(name, name)}"
+    __import__(qualified)  # importing importlib would delay the program that `taupy run` starts
+    return sys.modules[qualified]
 
 
 def command_parser(name: str) -> CommandLine:

@@ -50,9 +50,8 @@ export function overview(data, go, excerpt) {
   if (data.memory) course.append(memory(data));
   const code = !course.childElementCount && data.findings.length < 2 && excerpt();
   if (code) {
-    const section = element("section");
+    const section = right.appendChild(element("section"));
     section.append(titled("Hottest code", code.ariaLabel), code);
-    right.append(section);
   }
   columns.append(left, right); // in a narrow window, findings come before what is over time
   if (course.childElementCount) {
