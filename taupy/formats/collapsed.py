@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
-from itertools import accumulate, islice
+from itertools import islice
 from math import isfinite
 from pathlib import Path
 
@@ -32,6 +32,7 @@ from taupy.formats.stacks import (
     refuse_depth,
     routine_timer,
     unsummed,
+    walk,
 )
 from taupy.model.profile import (
     ROOT_TIMER,
@@ -247,30 +248,20 @@ def _lines(
     """The line of each row with a value above 0: its frames below row `top`.
 
     A stack is the caller's text and one more frame: only one text is kept, with the places where
-    the frames of the row's callers end in it. In preorder, a row is climbed from no more than once.
+    its frames end.
     """
-    parent, timer = tree.parent, tree.timer
+    timer = tree.timer
     below = [f";{name}" for name in names]
-    text, rows, ends = first, list[int](), list[int]()
-    for row, (above, routine, value) in enumerate(zip(parent, timer, values, strict=True)):
-        while rows and rows[-1] != above:
-            rows.pop()
-            ends.pop()
-        if not rows and above > top:
-            while above > top:
-                rows.append(above)
-                above = parent[above]
-            rows.reverse()
-            frames = [names[timer[rows[0]]], *(below[timer[caller]] for caller in rows[1:])]
-            ends = [*accumulate(map(len, frames), initial=len(first))][1:]
-            text = first + "".join(frames)
-        text = text[: ends[-1]] + below[routine] if rows else first + names[routine]
+    text, ends = first, list[int]()
+    for (kept, new), value in zip(walk(tree, top), values, strict=True):
+        text = text[: ends[kept - 1]] if kept else first
+        del ends[kept:]
+        for row in new:
+            text += below[timer[row]] if ends else names[timer[row]]
+            ends.append(len(text))
         if value > 0:
             number = value if type(value) is int else _number(value)
             yield f"{text} {number}\n"
-        if row > top:
-            rows.append(row)
-            ends.append(len(text))
 
 
 def _frame(name: str) -> str:

@@ -150,34 +150,43 @@ def refuse_depth(profile: Profile) -> None:
 
 
 def stacked(
-    tree: CallTree, frames: Sequence[_Frame] | Mapping[int, _Frame], top: int = -1
+    tree: CallTree, frames: Sequence[_Frame] | Mapping[int, _Frame]
 ) -> Iterator[list[_Frame]]:
-    """The stack of each row: the frames of its callers below row `top`, then its own.
+    """The stack of each row: the frames of its callers, then its own.
 
     It is one list, which changes with each row: all stacks of a deep recursion do not fit into
-    memory. In preorder, a row is climbed from no more than once.
+    memory.
 
     Args:
         frames: by timer.
     """
-    parent, timer = tree.parent, tree.timer
-    stack, rows = list[_Frame](), list[int]()
-    for row, above in enumerate(parent):
-        while rows and rows[-1] != above:
-            rows.pop()
-            stack.pop()
-        if not rows and above > top:
-            while above > top:
-                rows.append(above)
-                above = parent[above]
-            rows.reverse()
-            stack += [frames[timer[caller]] for caller in rows]
-        stack.append(frames[timer[row]])
+    timer = tree.timer
+    stack = list[_Frame]()
+    for kept, new in walk(tree):
+        del stack[kept:]
+        stack += [frames[timer[row]] for row in new]
         yield stack
+
+
+def walk(tree: CallTree, top: int = -1) -> Iterator[tuple[int, Sequence[int]]]:
+    """How the stack of each row, below row `top`, is made of the one before: how many of its frames
+    stay, and the rows of those that follow. In preorder, a row is climbed from no more than once.
+    """
+    parent, callers = tree.parent, list[int]()
+    for row, above in enumerate(parent):
+        while callers and callers[-1] != above:
+            callers.pop()
+        kept = len(callers)
+        new: Sequence[int] = (row,)
+        if not callers and above > top:
+            while above > top:
+                callers.append(above)
+                above = parent[above]
+            callers.reverse()
+            new = (*callers, row)
+        yield kept, new
         if row > top:
-            rows.append(row)
-        else:
-            stack.pop()
+            callers.append(row)
 
 
 def unsummed(profile: Profile, metric: str | None, kept: str) -> list[str]:
