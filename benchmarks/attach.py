@@ -9,7 +9,9 @@ has begun to look before its block begins. So each block that is looked at has t
 process beside it, and what differs between processes (where their memory lies) does not count.
 
 Of each: the program's CPU time, elapsed time and switches of its threads over the mean of both
-(medians, with the interval of the median, 95 %); the CPU time of who looks, for starting, in
+(medians, with the interval of the median, 95 %); how much of the elapsed time the main thread was
+stopped more than without anybody looking, exactly, by the kernel's count: it neither ran nor waited
+for a processor (where it waits for nothing of its own); the CPU time of who looks, for starting, in
 percent of a core while it looks, and for ending; and how many of the three lines of the program
 that are seen most often are those that are seen most often in all runs, and whether the first is.
 py-spy is left out if it is not installed (`pip install py-spy`). Nine rounds take six minutes.
@@ -90,16 +92,19 @@ for number in pieces():
 }  # fmt: skip
 PY_SPY, UNSTOPPED, TAUPY = "py-spy", "py-spy --nonblocking", "taupy attach"
 RATE = 100
+WAITS = 0.05  # a main thread that waits so much by itself is not only stopped by who looks
 
 
 class Block:
-    """A block of work: the program's CPU and elapsed time, and switches of its threads."""
+    """A block of work: the program's CPU and elapsed time, how much of it the main thread neither
+    ran nor waited for a processor, and switches of its threads."""
 
     def __init__(self, program: subprocess.Popen[str], pieces: int) -> None:
         assert program.stdin and program.stdout
-        before = switches(program.pid)
+        before, ready_s = switches(program.pid), ready_to_run_s(program.pid)
         print(pieces, file=program.stdin, flush=True)
         self.cpu_s, self.elapsed_s = map(float, program.stdout.readline().split())
+        self.stopped = 1 - (ready_to_run_s(program.pid) - ready_s) / self.elapsed_s
         self.switches = switches(program.pid) - before
 
 
@@ -137,6 +142,8 @@ class Run:
         self.elapsed = 2 * block.elapsed_s / (before.elapsed_s + after.elapsed_s)
         idle = (before.switches + after.switches) / (before.elapsed_s + after.elapsed_s)
         self.switches = block.switches / block.elapsed_s - idle
+        waits = (before.stopped + after.stopped) / 2
+        self.stopped = block.stopped - waits if waits < WAITS else math.nan
         return self
 
     @staticmethod
@@ -168,6 +175,12 @@ def of_tasks(pid: int, name: str) -> Iterator[str]:
 def used_s(pid: int) -> float:
     """The CPU time of a process's threads so far."""
     return sum(int(text.split()[0]) for text in of_tasks(pid, "schedstat")) / 1e9
+
+
+def ready_to_run_s(pid: int) -> float:
+    """How long the main thread has run or waited for a processor so far."""
+    ran, waited, _ = Path(f"/proc/{pid}/schedstat").read_text().split()
+    return (int(ran) + int(waited)) / 1e9
 
 
 def switches(pid: int) -> int:
@@ -280,7 +293,8 @@ def main() -> None:
             )
             print(
                 f"  {looker:22s} CPU time {interval([run.cpu for run in runs])}, elapsed "
-                f"{interval([run.elapsed for run in runs])}, "
+                f"{interval([run.elapsed for run in runs])}, stopped "
+                f"{interval([100 * run.stopped for run in runs])} % of it, "
                 f"{statistics.median(run.switches for run in runs):+.0f} switches a second; who "
                 f"looks: {start:.2f} s of CPU to start, {100 * share:.1f} % of a core, {end:.2f} s "
                 f"to end; {same:.1f} of 3 lines the same, first in {begins} of {len(runs)}"

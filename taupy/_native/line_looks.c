@@ -6,11 +6,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define FIRST_NS 150000000ll /* a process is not looked at before it has run for so long */
 #define QUICK_NS 5000000ll
 #define SLOW_NS 20000000ll
 #define QUICKLY_NS 2000000000ll
-#define SHARE 167 /* looks take at most one in so many parts of the time: 0.6 % */
+#define SHARE 175 /* looks take at most one in so many parts of the time: 0.57 % */
 #define CREDIT_NS 60000000ll /* for the first two seconds */
 #define PAUSE_AT_MOST_NS 1000000000ll
 
@@ -126,12 +125,11 @@ void line_looks_refused(Looks *looks, int why)
 
 /* ---------------------------------------------------------------- when to look */
 
-int64_t line_looks_begin(Looks *looks, int64_t now)
+void line_looks_begin(Looks *looks, int64_t due)
 {
     looks->chance = getpid();
     looks->credit_ns = CREDIT_NS;
-    looks->began_ns = looks->ticked_ns = now + FIRST_NS;
-    return looks->began_ns;
+    looks->began_ns = looks->ticked_ns = due;
 }
 
 int64_t line_looks_spent(Looks *looks, int64_t now, int64_t cpu_ns)

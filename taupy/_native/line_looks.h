@@ -44,8 +44,8 @@ enum LookResult line_looks_take(Looks *looks, LookedThread *looked);
 /* Add up the rows of threads that are over. Done when there is no room, too. */
 void line_looks_join(Looks *looks);
 
-/* There are threads to look at from now on: when the first tick is due (CLOCK_MONOTONIC). */
-int64_t line_looks_begin(Looks *looks, int64_t now);
+/* The first tick is due then (CLOCK_MONOTONIC). */
+void line_looks_begin(Looks *looks, int64_t due);
 
 /* So much CPU time went into the tick that began at `now`; the sums of looks are written. Returns
  * when the next one is due. Ticks come 200 times a second for two seconds, then 50 times, and become

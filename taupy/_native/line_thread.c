@@ -23,6 +23,7 @@
 #endif
 #define UNSHARE (1u << 1) /* CLOSE_RANGE_UNSHARE */
 
+#define FIRST_NS 150000000ll /* a process is not looked at before it has run for so long */
 #define FIND_NS 100000000ll
 #define THREADS_A_TICK 8
 #define THREADS_AT_MOST 4096
@@ -191,8 +192,10 @@ static void *work(void *unused)
                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         seen = seen != MAP_FAILED ? seen : NULL;
     }
-    if (looks == NULL && (looks = line_looks_new(program_files, is_over, NULL)) != NULL)
-        due_ns = line_looks_begin(looks, clock_true_ns(CLOCK_MONOTONIC));
+    if (looks == NULL && (looks = line_looks_new(program_files, is_over, NULL)) != NULL) {
+        due_ns = clock_true_ns(CLOCK_MONOTONIC) + FIRST_NS;
+        line_looks_begin(looks, due_ns);
+    }
     if (folder >= 0 && seen != NULL && looks != NULL)
         look(folder);
     return unused;

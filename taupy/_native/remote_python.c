@@ -470,12 +470,13 @@ static PyObject *looks_join(PyObject *self, PyObject *unused)
     Py_RETURN_NONE;
 }
 
-static PyObject *looks_begin(PyObject *self, PyObject *now)
+static PyObject *looks_begin(PyObject *self, PyObject *due)
 {
-    int64_t ns = PyLong_AsLongLong(now);
+    int64_t ns = PyLong_AsLongLong(due);
     if (ns == -1 && PyErr_Occurred())
         return NULL;
-    return PyLong_FromLongLong(line_looks_begin(((LooksObject *)self)->looks, ns));
+    line_looks_begin(((LooksObject *)self)->looks, ns);
+    Py_RETURN_NONE;
 }
 
 static PyObject *looks_spent(PyObject *self, PyObject *args)
@@ -502,7 +503,7 @@ static PyMethodDef looks_methods[] = {
     {"join", looks_join, METH_NOARGS,
      "join() -> None\n\nAdd up what was seen of the threads in `over`."},
     {"begin", looks_begin, METH_O,
-     "begin(now: int) -> int\n\nThere are threads to look at: when the first tick is due."},
+     "begin(due: int) -> None\n\nThe first tick is due then."},
     {"spent", looks_spent, METH_VARARGS,
      "spent(now: int, cpu_ns: int) -> int\n\nSo much went into the tick that began then: when the "
      "next one is due."},

@@ -4,7 +4,8 @@ A look at a thread counts for the time w since the previous one. A line has the 
 that its routine's looks stand for, with the variance of a ratio of sums: (sum over its looks of
 (1-p)^2 w^2 + sum over the routine's others of p^2 w^2) / (sum of all w)^2. One look of mean weight
 is added on each side, or a line that has all looks would have no error (Agresti and Coull, The
-American Statistician 52(2), 1998). The routine's own time is exact. In a trial that was only looked
+American Statistician 52(2), 1998). What a thread did before the first look counts as one look more.
+The routine's own time is exact. In a trial that was only looked
 at (`taupy attach`) it is not: a line is a share of its thread's time there.
 
 Where a line's time is exact, it takes the routine's place: it has no error, and its expressions and
@@ -112,8 +113,8 @@ class _Sums:
         self.seen_ns += line.seen_ns
         self.squares += line.squares
 
-    def variance_in(self, whole: _Sums) -> float:
-        """Of its part of the whole's time [ns2]."""
+    def variance_in(self, whole: _Sums, threads: int) -> float:
+        """Of its part of the whole's time on so many threads [ns2]."""
         if not whole.looks or not whole.seen_ns:
             return 0.0
         weight = whole.seen_ns / whole.looks
@@ -121,7 +122,8 @@ class _Sums:
         part = (self.seen_ns + weight) / seen
         squares, others = self.squares + weight**2, whole.squares - self.squares + weight**2
         variance = ((1 - part) ** 2 * squares + part**2 * max(others, 0.0)) / seen**2
-        return whole.time_ns**2 * variance
+        unseen_ns = max(whole.time_ns - whole.seen_ns, 0)
+        return whole.time_ns**2 * variance + part * (1 - part) * unseen_ns**2 / threads
 
 
 def estimates(
@@ -153,7 +155,9 @@ def estimates(
             for exact, sums in parts.items()
             if exact[2] is None or sums.rows < exactly[exact].rows
         }
-        variance = sum(sums.variance_in(exactly[exact]) for exact, sums in divided.items())
+        variance = sum(
+            sums.variance_in(exactly[exact], exact[0].threads) for exact, sums in divided.items()
+        )
         estimate.error_ns = math.sqrt(variance)
         if not divided:
             estimate.inclusive_ns, estimate.count = _outermost(estimate.rows)

@@ -387,8 +387,8 @@ def _why(db: ProfileDB, trial: int) -> str:
     if KILLED in watch:
         return f"of the watch, the trial says: {watch}"
     return (
-        "it ended before the watch first looked (0.15 s), or was run without the watch, with the "
-        "plain engine or with an older taupy, or comes from another tool (docs/lines.md)"
+        "it ended before the watch first looked (after some 0.2 s), or was run without the watch, "
+        "with the plain engine or with an older taupy, or comes from another tool (docs/lines.md)"
     )
 
 

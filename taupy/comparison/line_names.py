@@ -49,8 +49,8 @@ def check(metric: str, value: Value | str) -> None:
 def missing(trials: str) -> MissingMetric:
     """None of these trials has times of lines."""
     return MissingMetric(
-        f"{trials} have no times of lines: they ended before the watch first looked (0.15 s), or "
-        "were measured without it (docs/lines.md)"
+        f"{trials} have no times of lines: they ended before the watch first looked, or were "
+        "measured without it (docs/lines.md)"
     )
 
 

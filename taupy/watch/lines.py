@@ -75,7 +75,6 @@ class Lines:
         self.due_ns = 0
         self.looks: remote.Looks | None = None
         self.is_wanted = (folder / lines.LINES).exists()
-        self.began_ns = 0  # when the first tick is due
         self.ticked_ns = 0
         self.number = 0  # of processes so far
         self.processes: dict[int, _Process] = {}
@@ -113,8 +112,8 @@ class Lines:
             del self.threads[key]
         of_threads = [thread.process for thread in self.threads.values()]
         self.processes = {process.part.pid: process for process in of_threads}
-        if self.threads and not self.due_ns:
-            self.due_ns = max(now, self.began_ns)
+        if self.looks is not None and self.threads and not self.due_ns:
+            self.due_ns = self.looks.spent(now, 0)
 
     def begin(self, now: int) -> bool:
         """Open the files, and read what the program is. False if that fails."""
@@ -130,14 +129,14 @@ class Lines:
                 posix.open(name, flags, dir_fd=self.folder.descriptor) for name in lines.FILES
             )
             self.looks = remote.Looks(own, rows, codes, self.over)
-            self.began_ns = self.looks.begin(now)
+            self.looks.begin(now)
         except (ImportError, OSError, Damaged, LookupError, TypeError, AttributeError, ValueError):
             self.is_wanted = False
         return self.is_wanted
 
     def _new(self, process: _Process, tid: int, at: tuple[int, int], now: int) -> "_Thread | None":
         try:
-            return _Thread(process, tid, at, max(now, self.began_ns))
+            return _Thread(process, tid, at, now)
         except ValueError:
             return None  # the part says nonsense
 

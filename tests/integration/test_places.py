@@ -49,7 +49,7 @@ def score(x):
         s = (s * 31 + x + i) % 1000003
     return s
 def worker():
-    for x in range(25):
+    for x in range(60):
         with lock:
             time.sleep(0.004)
             score(x)

@@ -38,19 +38,30 @@ def test_a_line_has_the_time_and_looks_of_all_its_rows_and_threads():
 
 def test_the_error_of_equal_looks_is_that_of_a_share():
     """40 of 100 looks, and one of each kind added: p = 41/102."""
-    rows = [row(2, 40, [5] * 40, 400), row(3, 60, [5] * 60, 600)]
+    rows = [row(2, 40, [10] * 40, 400), row(3, 60, [10] * 60, 600)]
     two = estimates(rows, place_of)["p.py", 2]
     p = 41 / 102
     assert two.error_ns == pytest.approx(1000 * math.sqrt(p * (1 - p) / 102))
 
 
+@pytest.mark.parametrize("threads", [1, 4])
+def test_the_time_before_the_first_look_is_a_look_of_its_own(threads):
+    """100 looks of 5 ns stand for 1000 ns: nobody has seen the half of it."""
+    thread = MAIN._replace(threads=threads)
+    rows = [row(2, 40, [5] * 40, 400, thread), row(3, 60, [5] * 60, 600, thread)]
+    two = estimates(rows, place_of)["p.py", 2]
+    p = 41 / 102
+    variance = 1000**2 * p * (1 - p) / 102 + 500**2 * p * (1 - p) / threads
+    assert two.error_ns == pytest.approx(math.sqrt(variance))
+
+
 def test_a_line_that_had_all_looks_is_not_certain():
-    (only,) = estimates([row(2, 20, [5] * 20, 1000)], place_of).values()
+    (only,) = estimates([row(2, 20, [50] * 20, 1000)], place_of).values()
     assert 0 < only.error_ns < 100
 
 
 def test_errors_of_threads_add_as_independent_ones_do():
-    one = [row(2, 40, [5] * 40, 400), row(3, 60, [5] * 60, 600)]
+    one = [row(2, 40, [10] * 40, 400), row(3, 60, [10] * 60, 600)]
     both = one + [LineRow(OTHER, *each[1:]) for each in one]
     single, double = (estimates(rows, place_of)["p.py", 2].error_ns for rows in (one, both))
     assert double == pytest.approx(math.sqrt(2) * single)
@@ -68,7 +79,7 @@ def test_the_error_is_that_of_looks_of_unequal_weights():
             hit: [w for w, at in zip(weights, mine, strict=True) if at == hit] for hit in (0, 1)
         }
         whole = sum(weights)
-        rows = [row(2 + hit, len(ws), ws, 1000 * sum(ws) // whole) for hit, ws in seen.items()]
+        rows = [row(2 + hit, len(ws), ws, sum(ws)) for hit, ws in seen.items()]
         found = estimates(rows, place_of)["p.py", 3]
-        within += abs(found.time_ns - 1000 * true) <= 2 * found.error_ns + 1
+        within += abs(found.time_ns - whole * true) <= 2 * found.error_ns
     assert 930 <= within <= 985, Counter(within=within)
