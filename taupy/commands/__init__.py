@@ -173,8 +173,27 @@ def _unwind(number: int, frame: object) -> NoReturn:
     raise SystemExit(128 + number)
 
 
-def _is_script(word: str) -> bool:
-    return word.endswith(".py") and os.path.isfile(word)
+def _to_run(arguments: list[str]) -> str:
+    """How a command line that begins with no command is clearly one of `taupy run`; else "".
+
+    Raises:
+        UsageError: it begins with a file or command that is no Python program.
+    """
+    first = arguments[0]
+    if first.endswith(".py") and os.path.isfile(first):
+        return f"{first} is a script"
+    if first in ("-m", "-c") and arguments[1:]:
+        return f"{first} begins a program"
+    from taupy.commands.parsers import near
+
+    if first.startswith("-") or first in _ELSEWHERE or near(first, COMMANDS):
+        return ""
+    from taupy.commands import run_target
+
+    if not os.path.exists(first) and not run_target.is_command(first):
+        return ""
+    is_clear = run_target.resolve(arguments).words[0] != first  # a file may be anything
+    return f"{first} is no command of taupy" if is_clear else ""
 
 
 def _refuse(arguments: list[str]) -> None:
@@ -231,8 +250,9 @@ def _run(arguments: list[str]) -> int:
         from taupy.commands import start
 
         return start.show()
-    if arguments[0] not in COMMANDS and _is_script(arguments[0]):
-        say(f"{arguments[0]} is a script: running it, as `taupy run {arguments[0]}` does")
+    if arguments[0] not in COMMANDS and (reading := _to_run(arguments)):
+        words = " ".join(arguments[: 2 if arguments[0].startswith("-") else 1])
+        say(f"{reading}: running it, as `taupy run {words}` does")
         arguments = ["run", *arguments]
     if arguments[0] not in COMMANDS:
         _refuse(arguments)

@@ -23,9 +23,6 @@ if TYPE_CHECKING:  # importing delays the program that `taupy run` starts
 _SECONDS = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 
 
-SUPPRESS = "==SUPPRESS=="
-"""argparse's, which is imported only if a command line has options."""
-
 SWITCH, TRUST_FILES, TRUST_FOLDER, RENAMED = "switch", "trust files", "trust folder", "renamed"
 """Actions of arguments, by the names under which `parsers.CommandLine` knows them."""
 
@@ -103,7 +100,6 @@ def add_form_arguments(parser: argparse._ActionsContainer, csv: Sequence[str] = 
         "--parquet",
         dest="form",
         type=_parquet_file,
-        default=SUPPRESS,
         metavar="FILE",
         help="write the table to a Parquet file, as a notebook gets it",
     )

@@ -260,7 +260,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--no-lines", dest="lines", action="store_false", default=None, help="no times of lines"
     )
     how.add_argument("--quiet", "-q", action="store_true", help="print nothing")
-    parser.add_argument("target", nargs="...", help=options.SUPPRESS)
 
 
 def parse(parser: argparse.ArgumentParser, arguments: list[str]) -> argparse.Namespace:
@@ -282,8 +281,6 @@ def parse(parser: argparse.ArgumentParser, arguments: list[str]) -> argparse.Nam
             word = arguments[at] = f"{name}={_ALONE[name]}"
         at += 2 if values.get(name) and "=" not in word else 1
     parsed = parser.parse_args(arguments[:at])
-    if parsed.target:  # argparse takes `-0` for a number
-        parser.error(f"unrecognized arguments: {parsed.target[0]}")
     parsed.target = _target(arguments[at:])
     return parsed
 

@@ -53,7 +53,7 @@ def resolve(words: list[str]) -> Target:
         if first in ("-m", "-c") and not rest:
             raise UsageError(f"{first} needs {'a module' if first == '-m' else 'code'}")
         return Target(words)
-    is_python = rest and not os.path.isdir(first) and _PYTHON.fullmatch(os.path.basename(first))
+    is_python = not os.path.isdir(first) and _PYTHON.fullmatch(os.path.basename(first))
     if is_python and (path := _which(first)):
         return _interpreted(first, path, rest)
     if os.path.exists(first):
@@ -95,6 +95,19 @@ def _command(name: str) -> str | None:
     """The path of a command: beside this interpreter, or where a shell finds it."""
     beside = os.path.dirname(os.path.abspath(sys.executable))
     return _which(name, beside) or _which(name)
+
+
+def is_command(name: str) -> bool:
+    """Whether a word is the name of a command that could be run."""
+    return "/" not in name and _command(name) is not None
+
+
+def _commands() -> list[str]:
+    """The names of the commands beside this interpreter."""
+    try:
+        return os.listdir(os.path.dirname(os.path.abspath(sys.executable)))
+    except OSError:
+        return []
 
 
 def _which(name: str, path: str | None = None) -> str | None:
@@ -205,7 +218,7 @@ def _is_module(name: str) -> bool:
 
 
 def _missing(name: str) -> NoReturn:
-    """Say that a script is not there, and which has nearly its name."""
+    """Say that a script or command is not there, and which has nearly its name."""
     if os.path.islink(name):
         raise UsageError(f"{name} is a link to {os.readlink(name)}, and that is not there")
     folder, last = os.path.split(name)
@@ -217,7 +230,8 @@ def _missing(name: str) -> NoReturn:
         ) from None
     from difflib import get_close_matches  # the launcher imports nothing that it may not need
 
-    near = get_close_matches(last, scripts, 1)
+    commands = [] if folder or name.endswith(".py") else _commands()
+    near = get_close_matches(last, scripts, 1) or get_close_matches(last, commands, 1)
     if near:
         advice = f"did you mean {os.path.join(folder, near[0])}?"
     else:

@@ -50,13 +50,35 @@ def test_a_file_without_a_command_gets_a_hint_how_to_run_it(capsys, tmp_path, mo
     assert "write taupy run a_program --epochs 3\n" in capsys.readouterr().err
 
 
-def test_a_script_without_a_command_is_run(tmp_path):
-    (tmp_path / "prog.py").write_text("import sys; print(sys.argv)")
-    words = [sys.executable, "-m", "taupy", "prog.py", "--epochs", "3"]
+@pytest.mark.parametrize(
+    ("words", "reading"),
+    [
+        (["prog.py"], "prog.py is a script: running it, as `taupy run prog.py` does"),
+        ([sys.executable, "prog.py"], f"running it, as `taupy run {sys.executable}` does"),
+        (["-m", "prog"], "-m begins a program: running it, as `taupy run -m prog` does"),
+    ],
+)
+def test_a_program_without_a_command_is_run(tmp_path, words, reading):
+    (tmp_path / "prog.py").write_text("import sys; print(sys.argv[1:])")
+    words = [sys.executable, "-m", "taupy", *words, "--epochs", "3"]
     done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True)
-    assert done.stdout == "['prog.py', '--epochs', '3']\n"
-    assert done.stderr.startswith("taupy: prog.py is a script: running it, as `taupy run prog.py`")
+    assert done.stdout == "['--epochs', '3']\n"
+    assert reading in done.stderr.splitlines()[0]
     assert "taupy: trial 1: " in done.stderr
+
+
+def test_what_is_no_program_gets_the_line_of_run_without_a_command_too(
+    capsys, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "look.ipynb").touch()
+    assert main(["look.ipynb"]) == 2
+    assert "look.ipynb is a notebook: make a script of it" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_no_help_shows_what_is_hidden(command):
+    assert "SUPPRESS" not in command_parser(command).format_help()
 
 
 def test_a_script_stands_for_its_trials(capsys, tmp_path):

@@ -119,11 +119,19 @@ def test_another_python_is_refused_by_its_path(commands):
         (["library.nothing"], "nor a command or module of that name"),
         (["-m"], "-m needs a module"),
         ([sys.executable, "-O"], "write the script behind"),
+        ([sys.executable], "write the script behind"),
     ],
 )
 def test_what_is_not_there_is_said_in_one_line(words, said):
     message = refused(*words)
     assert said in message and "\n" not in message
+
+
+def test_a_command_of_nearly_that_name_is_named(commands, monkeypatch):
+    monkeypatch.setattr(sys, "executable", commands("python3", "#!/bin/sh\n"))
+    commands("serve_app", "#!/bin/sh\n")
+    assert "did you mean serve_app?" in refused("serve-app")
+    assert "serve_app" not in refused("serve-app.py")
 
 
 def test_a_link_to_nothing_is_named(folder):
