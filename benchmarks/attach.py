@@ -252,6 +252,11 @@ def interval(values: Sequence[float]) -> str:
     return f"{statistics.median(ordered):.3f} ({low:.3f} to {high:.3f})"
 
 
+def stopped(runs: Sequence[Run]) -> str:
+    shares = [100 * run.stopped for run in runs]
+    return "an unknown time" if any(map(math.isnan, shares)) else f"{interval(shares)} % of it"
+
+
 def first(seen: Counter[int], number: int = 3) -> list[int]:
     return [line for line, _ in seen.most_common(number)]
 
@@ -293,8 +298,7 @@ def main() -> None:
             )
             print(
                 f"  {looker:22s} CPU time {interval([run.cpu for run in runs])}, elapsed "
-                f"{interval([run.elapsed for run in runs])}, stopped "
-                f"{interval([100 * run.stopped for run in runs])} % of it, "
+                f"{interval([run.elapsed for run in runs])}, stopped for {stopped(runs)}, "
                 f"{statistics.median(run.switches for run in runs):+.0f} switches a second; who "
                 f"looks: {start:.2f} s of CPU to start, {100 * share:.1f} % of a core, {end:.2f} s "
                 f"to end; {same:.1f} of 3 lines the same, first in {begins} of {len(runs)}"
