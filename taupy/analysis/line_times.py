@@ -85,6 +85,7 @@ class HotLine(NamedTuple):
         text: its source; None: there is none.
         calls: what it mostly called or did, in few words; None: nothing in particular.
         times: how often it has begun; None: that is not known.
+        below: the libraries' routines in which it was seen; None: there were no looks.
     """
 
     file: str | None
@@ -95,6 +96,7 @@ class HotLine(NamedTuple):
     calls: str | None
     is_exact: bool = False
     times: int | None = None
+    below: frozenset[TimerRow] | None = None
 
 
 class _Sums:

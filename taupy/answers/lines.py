@@ -110,7 +110,7 @@ class Options(options.Asked):
     whole: bool = options.whole("every line")
 
 
-PAGES = (Options(), Options("call"))
+PAGES = (Options(),)
 
 
 class Texts:
@@ -236,10 +236,12 @@ class Lines:
             if line.is_shown:
                 text = self.text(line)
                 calls = self.calls(line)
+                below = frozenset(row.callee for row in line.rows if row.callee is not None)
                 return HotLine(
                     *(file, number, line.time_ns, line.error_ns, text, calls),
                     line.count is not None,
                     line.count,
+                    below if line.looks else None,
                 )
         return None
 

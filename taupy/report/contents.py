@@ -451,11 +451,15 @@ def is_undivided(labels: Iterable[object]) -> bool:
 
 
 def _waiting(db: ProfileDB, trial: TrialRow, _: Contents) -> list[Part]:
-    """What threads did; a state in which a row was never seen is empty."""
+    """What threads did; a state in which none was seen is an empty column, which is not shown."""
     tables = []
     for view in _views(db, trial, waiting.views, *waiting.PAGES):
         if not is_undivided(row[-1] for row in view.rows):
-            rows = [[cell or None for cell in row] for row in view.rows]
+            seen = [any(cells) for cells in zip(*view.rows, strict=True)]
+            rows = [
+                [cell if is_seen else None for cell, is_seen in zip(row, seen, strict=True)]
+                for row in view.rows
+            ]
             tables.append(names_first(replace(view, rows=rows)))
     return [Part(views=[view]) for view in tables]
 

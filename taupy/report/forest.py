@@ -23,6 +23,7 @@ from taupy.model.rows import ThreadRow, TimerRow
 from taupy.model.table import Amount, Table
 from taupy.pprof.fold import is_library_code
 from taupy.report import planes
+from taupy.report.lanes import with_numbers
 
 DIMENSIONS = ("thread", "callpath", "parent", "timer")
 """The dimensions of the table."""
@@ -117,12 +118,22 @@ class Forest:
         threads: Sequence[ThreadRow] = table.labels["thread"]
         hosts = [thread for thread in threads if thread.kind == "host"]
         main = min((thread for thread in hosts if thread.name != THREAD_NAME), default=None)
+        names = lane_names(threads)
         last = None
         for row, code in enumerate(table.codes["thread"]):
             if code != last:
                 last = code
-                first = threads[code] == main
-                self.threads.append({**_thread(threads[code], side, before + row), "isMain": first})
+                thread = threads[code]
+                self.threads.append(
+                    {
+                        "name": visible(names[code]),
+                        "kind": thread.kind,
+                        "node": thread.node,
+                        "side": side,
+                        "start": before + row,
+                        "isMain": thread == main,
+                    }
+                )
 
     def _number(self, timer: TimerRow, path_of: Mapping[str, str | None], aligned: Aligned) -> int:
         key = aligned.key_of.get(timer)
@@ -173,16 +184,6 @@ class Forest:
         return planes.packed(self.columns)
 
 
-def _thread(thread: ThreadRow, side: int, start: int) -> dict[str, Any]:
-    return {
-        "name": visible(lane_name(thread)),
-        "kind": thread.kind,
-        "node": thread.node,
-        "side": side,
-        "start": start,
-    }
-
-
 def _name(timer: Named, kind: int, color: str) -> dict[str, Any]:
     name, groups = visible(shown_name(timer.short_name)), visible(timer.groups)
     place = visible(source_of(timer))
@@ -204,6 +205,11 @@ def color(timer: TimerRow, is_own: bool) -> str:
 def shown_name(name: str) -> str:
     """A routine's name as people read it: without the functions around it."""
     return "whole program" if name == ROOT_TIMER else name.rpartition("<locals>.")[2]
+
+
+def lane_names(threads: Sequence[ThreadRow]) -> list[str]:
+    """What each thread is called; those of one name are told apart."""
+    return with_numbers([lane_name(thread) for thread in threads], threads)
 
 
 def lane_name(thread: ThreadRow) -> str:

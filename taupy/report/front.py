@@ -36,7 +36,7 @@ from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.source_texts import Source
 from taupy.profiledb.steps import steps_of
 from taupy.report import screen
-from taupy.report.forest import lane_name
+from taupy.report.forest import lane_names
 from taupy.report.lanes import RANKS, Lanes
 from taupy.report.report import Report
 from taupy.report.strip import kind_of_phase
@@ -78,9 +78,10 @@ def overview(db: ProfileDB, report: Report, unmeasured_paths: int) -> dict[str, 
     """The data of the overview."""
     series = [of for _, of in steps_of(db, report.trial.id) if of.kind == "training"]
     facts = {fact.name: str(fact.value) for fact in query.trial_metadata(db, report.trial.id)}
+    rows = query.threads(db, report.trial.id)
     threads = {
-        f"{row.node}.{row.context}.{row.thread}": lane_name(row)
-        for row in query.threads(db, report.trial.id)
+        f"{row.node}.{row.context}.{row.thread}": name
+        for row, name in zip(rows, lane_names(rows), strict=True)
     }
     return {
         "run_ns": report.trial.duration_ns,

@@ -7,6 +7,7 @@ long it waited for others; of all others the time is divided by kind, as the mai
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from taupy.analysis import places
@@ -140,6 +141,11 @@ def lanes(
     ranks = _ranks(of_ranks)
     if ranks and "other ranks" in of_interest:
         bars_of["other ranks"] = ranks
+    for group, bars in bars_of.items():
+        apart = with_numbers([lane.name for lane in bars], [lane.thread for lane in bars])
+        bars_of[group] = [
+            lane._replace(name=name) for lane, name in zip(bars, apart, strict=True)
+        ]
     return [
         Lanes(title, group, bars_of[group])
         for group, title in _TITLES.items()
@@ -155,6 +161,15 @@ def _name(thread: ThreadRow, group: Group, facts: Mapping[int, Mapping[str, str]
         return f"process {thread.node}"
     process = f" of process {thread.node}" if thread.node else ""
     return f"{thread.name or f'thread {thread.thread}'}{process}"
+
+
+def with_numbers(names: Sequence[str], threads: Sequence[ThreadRow | None]) -> list[str]:
+    """The names of threads; those that are alike with the threads' numbers."""
+    times = Counter(names)
+    return [
+        name if thread is None or times[name] == 1 else f"{name} ({thread.thread})"
+        for name, thread in zip(names, threads, strict=True)
+    ]
 
 
 def _ranks(view: View | None) -> list[Lane]:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from taupy.analysis.findings import RULES
 from taupy.analysis.findings.limits import MOST_FINDINGS
-from taupy.analysis.places import Place, calls_tests
+from taupy.analysis.places import Part, Place, calls_tests
 from taupy.answers import places
 from taupy.answers.places import GroupPlaces
 from taupy.dataclass import replace
@@ -778,12 +778,14 @@ def details_of(place: Place, mark: str = "") -> list[str]:
     if place.timer is not None and place.timer.file in _HANDS_ON:
         parts.append("C code that it calls, such as of a compiled module")
     below = [part for part in place.callees if part.ns >= _MUCH * place.ns][:_CALLEES]
-    for part in below:
-        calls = f", {_calls(part.calls)}" if part.calls and part.calls != place.calls else ""
-        parts.append(f"{places.called(part.timer)} {mark}{duration(part.ns)}{calls}")
-    if not below and hot is not None and hot.calls and hot.calls != hot.text:
+    here = [part for part in below if _is_here(place, part)]
+    for part in here:
+        parts.append(_below(place, part, mark))
+    if not here and hot is not None and hot.calls and hot.calls != hot.text:
         about = "" if "~" in hot.calls else f" ~{duration(hot.time_ns)}"
         parts.append(f"{hot.calls}{about}")
+    if elsewhere := [_below(place, part, mark) for part in below if part not in here]:
+        parts.append(f"in other lines: {', '.join(elsewhere)}")
     if (caller := place.caller) is not None:
         times = "" if caller.calls == place.calls else f" {count(caller.calls)} times"
         parts.append(f"called{times} by {_caller(place, caller.timer)}")
@@ -792,6 +794,20 @@ def details_of(place: Place, mark: str = "") -> list[str]:
     elif place.off_cpu_ns:
         parts.append(f"without a CPU for {duration(place.off_cpu_ns)}")
     return parts
+
+
+def _is_here(place: Place, part: Part) -> bool:
+    """Whether a callee is one of the hottest line, behind whose text it stands."""
+    hot = place.hottest
+    if place.kind != "own" or hot is None or hot.below is None:
+        return True
+    return any(place.entries.get(timer, timer) == part.timer for timer in hot.below)
+
+
+def _below(place: Place, part: Part, mark: str) -> str:
+    """A callee with its time, and its calls if they are others than the routine's."""
+    calls = f", {_calls(part.calls)}" if part.calls and part.calls != place.calls else ""
+    return f"{places.called(part.timer)} {mark}{duration(part.ns)}{calls}"
 
 
 _AWAITS = 3

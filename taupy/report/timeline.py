@@ -17,7 +17,7 @@ from taupy.model.profile import Steps
 from taupy.model.rows import ThreadRow
 from taupy.profiledb.activities import ActivityRow
 from taupy.report import planes
-from taupy.report.forest import lane_name, shown_name
+from taupy.report.forest import lane_names, shown_name
 
 MOST = 300_000
 """Maximum number of activities on a page: about 2 MB."""
@@ -81,12 +81,15 @@ class Timeline:
 
     def add(self, activities: Iterable[ActivityRow], begun_ns: int) -> None:
         """Add activities, sorted by thread and start, outer ones first; `begun_ns` is time 0."""
+        before, threads = len(self.lanes), []
         for thread, mine in groupby(activities, lambda activity: activity.thread):
             rows = list(_rows(mine))
-            lane = {"name": visible(lane_name(thread)), "kind": thread.kind}
-            self.lanes.append({**lane, "rows": [len(row) for row in rows]})
+            threads.append(thread)
+            self.lanes.append({"kind": thread.kind, "rows": [len(row) for row in rows]})
             for row in rows:
                 self._add_row(row, begun_ns)
+        for lane, name in zip(self.lanes[before:], lane_names(threads), strict=True):
+            lane["name"] = visible(name)
 
     def _add_row(self, row: list[ActivityRow], before: int) -> None:
         begun = before

@@ -341,6 +341,22 @@ def test_tables_have_the_words_of_people_and_no_rows_that_say_nothing(tmp_path):
     assert names == ["routine", "on_cpu_ns", "runnable_ns", "looks"]
 
 
+def test_a_state_in_which_only_others_were_seen_is_zero(tmp_path):
+    main = call(Timer("main", "a.py", 1), 1, 10, [call(Timer("work", "a.py", 3), 1, 10)])
+    noted = [replace(event(state, [3e8], "ns"), row=row) for row, state in enumerate(STATES[:2])]
+    with ProfileDB.open(tmp_path / "taupy.db", create=True) as db:
+        trial = add_profile(db, profile_of(host(main, name="MainThread", events=noted)))
+        sections = contents.of_trial(db, db.trial(trial)).sections
+    (view,) = (
+        view for section in sections if section.name == "waiting"
+        for part in section.parts for view in part.views if view.columns[0].name == "routine"
+    )  # fmt: skip
+    names = [column.name for column in view.columns]
+    of_states = [names.index(name) for name in ("on_cpu_ns", "runnable_ns", "sleeping_ns")]
+    cells = {row[0]: [row[at] for at in of_states] for row in view.rows}
+    assert cells == {"main [{a.py}{1}]": [3e8, 0, None], "work [{a.py}{3}]": [0, 3e8, None]}
+
+
 def test_user_events_that_other_tabs_say_more_of_are_not_listed(tmp_path):
     names = ["Seen Sleeping", "Time per Call from 8", "Suspended in Line 3", "Batch loss"]
     names += ["Resident Memory", "Resident Memory Growth", "Thread CPU Time"]

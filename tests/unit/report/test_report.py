@@ -359,6 +359,26 @@ def test_each_time_stands_beside_what_it_is_the_time_of(tmp_path):
     assert ">life.py:5 ~80 ns</td>" in cell.fragment(measured)
 
 
+def test_a_callee_of_other_lines_is_not_said_of_the_hottest_line(tmp_path):
+    library = {"path": "/usr/lib/python3.12/re.py"}
+    inner = call(Timer("compile", "re.py", 50, **library), 3, 20)
+    found = call(Timer("findall", "re.py", 9, **library), 3, 30, [inner])
+    step = call(Timer("step", "life.py", 3), 1, 50, [found])
+    measured = _report(tmp_path, profile_of(host(step, name="MainThread")))
+    place = measured.places[0].places[0]
+    (entry,) = place.callees
+    (within,) = (timer for timer in place.entries if timer != entry.timer)
+
+    def details(*below, looks=True):
+        seen = frozenset(below) if looks else None
+        hot = HotLine("life.py", 5, 80, 1.0, "text", None, below=seen)
+        return screen.details_of(replace(place, hottest=hot))
+
+    assert details() == ["in other lines: findall 50 ns, 3 calls"]
+    assert details(within) == details(entry.timer) == ["findall 50 ns, 3 calls"]
+    assert details(looks=False) == ["findall 50 ns, 3 calls"]
+
+
 def test_a_routine_stands_at_its_def(tmp_path):
     """Not at its decorator, nor does one that calls it: on the screen, in findings and JSON."""
     text = "\n@app.get(\n    '/author')\ndef author():\n    return tag()\n\n@cache\ndef tag():\n"

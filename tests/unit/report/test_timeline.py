@@ -8,7 +8,7 @@ from taupy.profiledb.activities import ActivityRow
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.writer import add_profile
 from taupy.report import contents
-from taupy.report.forest import lane_name
+from taupy.report.forest import lane_name, lane_names
 from taupy.report.timeline import Timeline
 from tests.builders import gpu_profile, small_profile
 
@@ -34,6 +34,14 @@ def test_what_overlaps_stands_a_row_lower():
     assert list(timeline.columns["gap"]) == [10, 0, 100, 10]
     assert list(timeline.columns["length"]) == [20, 100, 50, 10]
     assert timeline.end_ns == 150
+
+
+def test_threads_of_one_name_are_told_apart():
+    workers = [ThreadRow(0, 0, at, "host", "worker") for at in (1, 2)]
+    timeline = Timeline()
+    timeline.add([ActivityRow(at, "parse", "call", 0, 10) for at in [HOST, *workers]], 0)
+    assert [lane["name"] for lane in timeline.lanes] == ["main", "worker (1)", "worker (2)"]
+    assert lane_names(workers[:1]) == ["worker"]
 
 
 def test_the_longest_activities_of_a_trial_are_found(tmp_path):
