@@ -7,7 +7,16 @@ import time
 
 import pytest
 
-from tests.findings.cases import HISTORY, LOOP, LOOP_OF_EVENTS, ONE_BY_ONE, POLLING, SAME, SEARCH
+from tests.findings.cases import (
+    HISTORY,
+    LOOP,
+    LOOP_OF_EVENTS,
+    MEMORY,
+    ONE_BY_ONE,
+    POLLING,
+    SAME,
+    SEARCH,
+)
 from tests.findings.pairs import measured, skip_without_packages
 
 QUERY = """\
@@ -494,7 +503,49 @@ def build(words):
 print(len(build([f"w{n * 31 % 3000}" for n in range(12_000)])))
 """
 
+FRAMES = """\
+import time
+def watch(number):
+    frames = []
+    for at in range(number):
+        frames.append(bytes([at % 251]) * 4_000_000)
+        time.sleep(0.015)
+        if frames[-1][0] > 250:
+            print(len(frames))
+watch(70)
+"""
+ANSWERS = """\
+import functools, time
+@functools.cache
+def answer(number):
+    time.sleep(0.015)
+    return bytes([number % 251]) * 4_000_000
+print(sum(answer(number)[0] for number in range(70)))
+"""
+LOSSES = """\
+import torch
+torch.set_num_threads(1)
+net = torch.nn.Sequential(torch.nn.Linear(64, 1024), torch.nn.ReLU(), torch.nn.Linear(1024, 1))
+def train(steps):
+    optimizer = torch.optim.SGD(net.parameters(), 0.01)
+    total = 0.0
+    for _ in range(steps):
+        batch = torch.randn(2048, 64)
+        loss = net(batch).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        total += net(batch).abs().mean()
+    print(float(total))
+train(80)
+"""
+
+
 CASES = {
+    "frames": (MEMORY, 2, FRAMES, {
+        "import time": "import collections, time", "= []": "= collections.deque(maxlen=2)"}),
+    "answers": (MEMORY, 3, ANSWERS, {".cache": ".lru_cache(maxsize=8)"}),
+    "losses": (MEMORY, 4, LOSSES, {".mean()\n    print": ".mean().item()\n    print"}),
     "grid": (f"{SAME}: the same arguments", 4, GRID, {
         "def paths": "import functools\n@functools.lru_cache(maxsize=None)\ndef paths",
         "range(6, 11)": "range(6, 250)"}),

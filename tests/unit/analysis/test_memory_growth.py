@@ -5,7 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from taupy.analysis.findings.memory_growth import _grows_to_the_end, _held
+from taupy.analysis.findings.memory_growth import _grows_to_the_end
+from taupy.analysis.findings.memory_holders import _graphs, held
 from taupy.analysis.findings.trial import Moment
 from taupy.model.profile import Timer
 from taupy.profiledb.writer import add_profile
@@ -27,8 +28,8 @@ def holder(adds, reads="pass"):
     text = CLASS.format(adds=adds, reads=reads)
     function = next(part for part in ast.walk(ast.parse(text))
                     if isinstance(part, ast.FunctionDef) and part.name == "handle")  # fmt: skip
-    held = _held(function, text)
-    return held and held.name
+    what = held(function, text)
+    return what and what.name
 
 
 @pytest.mark.parametrize("name", ["Session.seen", "self.seen"])
@@ -42,6 +43,77 @@ def test_a_container_of_a_class_is_one_that_all_its_instances_fill(name):
 )
 def test_one_that_is_read_as_a_whole_or_emptied_under_another_name_is_no_leak(reads):
     assert holder("Session.seen[key] = body", reads) is None
+
+
+LOOP = """
+def watch(camera, net):
+    {first}
+    total = 0
+    for number, frame in enumerate(camera):
+        {adds}
+    {last}
+"""
+
+
+def in_loop(adds, first="frames = []", last="print(len(frames))", *, graphs=False):
+    text = LOOP.format(adds=adds, first=first, last=last)
+    function = ast.parse(text).body[0]
+    what = _graphs(function, text) if graphs else held(function, text, is_often=False)
+    return what and what.name
+
+
+def test_a_list_that_a_loop_fills_and_nothing_reads_holds_what_it_keeps():
+    assert in_loop("frames.append(frame)") == "frames"
+    assert in_loop("frames[number] = frame; total += frames[number]", "frames = {}") == "frames"
+
+
+@pytest.mark.parametrize(
+    ("adds", "first", "last"),
+    [
+        ("frames.append(frame)", "frames = []", "return frames"),
+        ("frames.append(frame)", "frames = []", "print(sum(frames))"),
+        ("frames.append(frame); frames.pop(0)", "frames = []", "pass"),
+        ("frames = []; frames.append(frame)", "pass", "pass"),
+        ("frames.append(frame)", "frames = collections.deque(maxlen=3)", "pass"),
+        ("pass", "frames = []; frames.append(camera)", "pass"),
+    ],
+    ids=["returned", "summed", "emptied", "new in each turn", "limited", "outside of the loop"],
+)
+def test_a_result_or_a_list_that_does_not_grow_holds_nothing(adds, first, last):
+    assert in_loop(adds, first, last) is None
+
+
+@pytest.mark.parametrize(
+    ("adds", "name"),
+    [
+        ("loss = net(frame); total = total + loss.abs()", "total"),
+        ("total += net(frame).mean()", "total"),
+        ("out = net(frame); loss = out - 1; loss.backward(); frames.append(loss)", "frames"),
+        ("self.sum += self.net(frame)", "self.sum"),
+    ],
+)
+def test_losses_that_are_added_up_as_they_are_hold_their_graphs(adds, name):
+    assert in_loop(adds, graphs=True) == name
+
+
+@pytest.mark.parametrize(
+    "adds",
+    [
+        "total += net(frame).item()",
+        "loss = net(frame).detach(); total += loss",
+        "frames.append(float(net(frame)))",
+        "total += (net(frame) == number).sum()",
+        "total += frame.sum()",  # of no network
+        "total += len(frame)",
+        "total = 0; total += net(frame)",  # of one turn
+        "total += net(frame); total.backward()",
+        "total += helper(frame)",  # whose source is elsewhere
+    ],
+)
+def test_what_has_no_graph_or_needs_it_is_no_fault(adds):
+    text = "from other import helper\n" + LOOP.format(first="frames = []", adds=adds, last="pass")
+    function = ast.parse(text).body[1]
+    assert _graphs(function, text) is None
 
 
 MS, MIB = 1_000_000, 1 << 20
