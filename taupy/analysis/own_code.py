@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from taupy.dataclass import dataclass, field
+from taupy.dataclass import dataclass
 from taupy.model.metric import ROOT_TIMER
 from taupy.model.names import is_library
 from taupy.model.rows import TimerRow
@@ -131,34 +131,31 @@ def is_program(caller: TimerRow) -> bool:
     )
 
 
-@dataclass(slots=True)
-class _Definitions:
-    """Routines of one name in one file, by line."""
-
-    lines: list[tuple[int, int]] = field(default_factory=list)
-
-    def before(self, line: int) -> int | None:
-        """The code of the last one that begins at or before a line."""
-        return max((pair for pair in self.lines if pair[0] <= line), default=(0, None))[1]
-
-
 def owners(timers: Sequence[TimerRow], own: Sequence[bool]) -> list[int]:
     """For each timer the one whose time it is: comprehensions and generator expressions are lines
     of the routine around them."""
-    by_name: dict[tuple[str | None, str], _Definitions] = {}
-    for code, timer in enumerate(timers):
-        if own[code]:
-            same = by_name.setdefault((timer.file, timer.short_name), _Definitions())
-            same.lines.append((timer.line or 0, code))
-    owner = list(range(len(timers)))
+    around: dict[int, tuple[str | None, str]] = {}
     for code, timer in enumerate(timers):
         name = timer.short_name
         if not own[code] or not name.endswith(">"):
             continue
         while (shorter := _PARTS.sub("", name)) != name:
             name = shorter
-        around = by_name.get((timer.file, name or "<module>"))
-        if name != timer.short_name and around is not None:
-            routine = around.before(timer.line or 0)
-            owner[code] = code if routine is None else routine
+        if name != timer.short_name:
+            around[code] = timer.file, name or "<module>"
+    owner = list(range(len(timers)))
+    if not around:
+        return owner
+    definitions: dict[tuple[str | None, str], list[tuple[int, int]]] = {
+        routine: [] for routine in around.values()
+    }
+    for code, timer in enumerate(timers):
+        lines = definitions.get((timer.file, timer.short_name)) if own[code] else None
+        if lines is not None:
+            lines.append((timer.line or 0, code))
+    for code, routine in around.items():
+        line = timers[code].line or 0
+        # The last one that begins at or before it.
+        before = (pair for pair in definitions[routine] if pair[0] <= line)
+        owner[code] = max(before, default=(0, code))[1]
     return owner

@@ -14,9 +14,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, field
-from functools import cached_property
-from itertools import compress, islice
-from typing import Any, Literal, overload
+from functools import cache, cached_property
+from itertools import compress, product
+from typing import Any, Literal, get_args, overload
 
 from taupy.analysis.event_loops import AWAITED, LOOPS, is_awaited
 from taupy.analysis.known_routines import among, is_select, is_wait
@@ -31,7 +31,7 @@ from taupy.analysis.own_code import (
     package_of,
 )
 from taupy.dataclass import NamedTuple
-from taupy.model.forest import callers_first, levels
+from taupy.model.forest import callers_first, levels, members
 from taupy.model.metric import TIME
 from taupy.model.profile import Profile
 from taupy.model.rows import ThreadRow, TimerRow
@@ -311,8 +311,9 @@ class Places(Sequence[Place]):
 
     def largest(self, most: int, least: float) -> list[Place]:
         """The first own places with at least this share; if there is none, the first one."""
-        large = islice((at for at in range(self.own) if self.share(at) >= least), most)
-        return [self[at] for at in large] or self[: min(1, self.own)]
+        own = self.ns[: self.own]
+        large = [at for at, ns in enumerate(own) if ns / self.whole >= least]
+        return [self[at] for at in large[:most]] or self[: min(1, self.own)]
 
     def own_times(self) -> Iterator[Place | float]:
         """Of each own place its time, if all of it passed in the routine itself and awake; else the
@@ -378,26 +379,46 @@ class _Context(NamedTuple):
     entry: int
 
 
-class _Step(NamedTuple):
-    """What a routine that is called in a context adds.
+class _Move(NamedTuple):
+    """How a routine leads from its caller's context to its own.
 
     Attributes:
-        context: that of its call path.
-        code: the routine.
-        caller: the owner that calls this routine of a library.
-        begins: whether it is the owner, and not a comprehension in it.
-        by: the program's routine that calls this one.
-        awaiting: the program's routine that awaits this one.
+        owner: to whom its time belongs: 0 the same, 1 outside, 2 imports, 3 the exit, 4 this
+            routine, 5 the waiting of the same.
+        entry: what the owner has called: 0 the same, 1 nothing, 2 this routine.
+        calls: whether it is a library's routine that the owner calls.
+        by: whether it is the program's and called by another routine of it.
+        awaits: whether the owner awaits it.
         selects: whether an event loop waits in it.
     """
 
-    context: _Context
-    code: int
-    caller: int | None
-    begins: bool
-    by: int | None
-    awaiting: int | None
-    selects: bool
+    owner: int
+    entry: int
+    calls: bool = False
+    by: bool = False
+    awaits: bool = False
+    selects: bool = False
+
+
+class _Steps(NamedTuple):
+    """What routines add that are called in a context, one step per row of the columns.
+
+    Attributes:
+        outer: the owner of the caller's context.
+        owner, entry: those of the context.
+        code: the routine.
+        move: its number among `_moves`.
+        calls, time: the sums of all its call paths.
+    """
+
+    group: list[int]
+    outer: list[int]
+    owner: list[int]
+    entry: list[int]
+    code: list[int]
+    move: list[int]
+    calls: list[float]
+    time: list[float]
 
 
 class _Tally:
@@ -410,7 +431,7 @@ class _Tally:
         path_of: Mapping[str, str | None],
         seen: Seen,
     ) -> None:
-        self.tree, self.seen = tree, seen
+        self.tree, self.seen, self.moves = tree, seen, _moves()
         self.names = list(dict.fromkeys(group_of))
         number_of = {name: number for number, name in enumerate(self.names)}
         self.groups = [number_of[name] for name in group_of]
@@ -479,8 +500,8 @@ class _Tally:
             return set()
         environment = folder.removesuffix("bin")
         spent: dict[str, float] = defaultdict(float)
-        for (_, owner), of_entries in self.below.items():
-            for entry, ns in of_entries.items() if owner == script else ():
+        for group in range(len(self.names)):
+            for entry, ns in self._below((group, script)).items():
                 package = self._package(entry)
                 if package is not None and package.startswith(environment):
                     spent[package] += ns
@@ -528,64 +549,31 @@ class _Tally:
         ]
         self.owner_of = owners(timers, own)
         self.roles = [_role(timer, mine) for timer, mine in zip(timers, own, strict=True)]
+        entries = (
+            _ROUTINE if mine else _entered(timer) for timer, mine in zip(timers, own, strict=True)
+        )
+        self.entries = [*entries, _NONE]  # -1: nothing was entered
         starts = zip(self.groups, self.counted, strict=True)
-        contexts = [_Context(group, counted, _OUTSIDE, -1) for group, counted in starts]
-        number_of = {context: number for number, context in enumerate(dict.fromkeys(contexts))}
-        begin = [number_of[context] for context in contexts]
-        self.contexts = list(number_of)
-        context = [-1] * len(tree.parent)
-        numbers: dict[int, int] = {}
-        steps: list[_Step] = []
-        after: list[int] = []
-        counts: list[float] = []
-        times: list[float] = []
-        find, size = numbers.get, 2 * len(timers)
-
-        def new(key: int) -> int:
-            before, called = divmod(key, size)
-            code, is_not_called = divmod(called, 2)
-            step = self._step(self.contexts[before], code, bool(is_not_called))
-            after.append(number_of.setdefault(step.context, len(number_of)))
-            if after[-1] == len(self.contexts):
-                self.contexts.append(step.context)
-            steps.append(step)
-            return numbers.setdefault(key, len(numbers))
-
-        if self.levels:
-            context, counts, times = self._by_level(begin, size, numbers, new, after)
-        else:
-            parent, thread, timer = tree.parent, tree.thread, tree.timer
-            calls, exclusive = tree.calls, tree.exclusive
-            for row in self.order:
-                above, count, time = parent[row], calls[row], exclusive[row]
-                before = context[above] if above >= 0 else begin[thread[row]]
-                key = before * size + 2 * timer[row] + (count == 0)
-                number = find(key)
-                if number is None:
-                    number = new(key)
-                    counts.append(0)
-                    times.append(0)
-                context[row] = after[number]
-                if count:
-                    counts[number] += count
-                if time:
-                    times[number] += time
-        self.context = context
-        self._sum(steps, counts, times)
+        begins = [_Context(group, counted, _OUTSIDE, -1) for group, counted in starts]
+        number_of = {context: number for number, context in enumerate(dict.fromkeys(begins))}
+        begin = [number_of[context] for context in begins]
+        add = self._by_level if self.levels else self._by_row
+        self.steps, context, self.contexts = add([*number_of], begin)
+        self._sum()
         self.slept: dict[tuple[int, int], tuple[int, float]] = {}
         for row, (looks, ns) in self.seen.asleep.items():
-            here = self.contexts[context[row]]
-            where = here.group, here.owner
+            where = self.contexts[context[row]]
             before_looks, before_ns = self.slept.get(where, (0, 0.0))
             self.slept[where] = before_looks + looks, before_ns + ns
         waits: dict[tuple[int, int, int], list[float]] = defaultdict(lambda: [0, 0.0])
         for row, lines in self.seen.waits.items():
             for line, number, ns in lines:
                 owner = self.owner_of[tree.timer[row]]
-                sums = waits[self.contexts[context[row]].group, owner, line]
+                sums = waits[self.contexts[context[row]][0], owner, line]
                 sums[0] += number
                 sums[1] += ns
         self.waits = waits
+        self.context = context
 
     @cached_property
     def order(self) -> Sequence[int]:
@@ -602,119 +590,181 @@ class _Tally:
             for column in (calls, exclusive)
         )
 
-    def _by_level(
-        self,
-        begin: Sequence[int],
-        size: int,
-        numbers: Mapping[int, int],
-        new: Callable[[int], int],
-        after: Sequence[int],
-    ) -> tuple[list[int], list[float], list[float]]:
-        """The context after each row, and the calls and times of each step.
+    def _by_row(
+        self, contexts: list[_Context], begin: Sequence[int]
+    ) -> tuple[_Steps, list[int], list[tuple[int, int]]]:
+        """The steps; the context of each row, and the group and owner of each context.
 
         Args:
-            begin: the context of each thread.
-            numbers: the steps that are known, by context and routine.
-            new: adds a step.
-            after: the context after each step.
+            contexts: those in which threads begin.
+            begin: which of these each thread begins in.
         """
+        tree, size = self.tree, 2 * len(self.tree.timers)
+        parent, thread, timer = tree.parent, tree.thread, tree.timer
+        calls, exclusive = tree.calls, tree.exclusive
+        number_of = {context: number for number, context in enumerate(contexts)}
+        context = [-1] * len(parent)
+        steps = _Steps([], [], [], [], [], [], [], [])
+        counts, times = steps.calls, steps.time
+        numbers: dict[int, int] = {}
+        after: list[int] = []
+        for row in self.order:
+            above, count, time = parent[row], calls[row], exclusive[row]
+            before = context[above] if above >= 0 else begin[thread[row]]
+            key = before * size + 2 * timer[row] + (count == 0)
+            number = numbers.get(key)
+            if number is None:
+                number = numbers[key] = len(numbers)
+                step = self._step(contexts[before], timer[row], count == 0)
+                columns: Sequence[list[Any]] = steps
+                for column, cell in zip(columns, step, strict=True):
+                    column.append(cell)
+                here = _Context(step[0], contexts[before].counted, step[2], step[3])
+                after.append(number_of.setdefault(here, len(contexts)))
+                if after[-1] == len(contexts):
+                    contexts.append(here)
+            context[row] = after[number]
+            if count:
+                counts[number] += count
+            if time:
+                times[number] += time
+        return steps, context, [(of.group, of.owner) for of in contexts]
+
+    def _step(self, before: _Context, code: int, is_not_called: bool) -> tuple[int, ...]:
+        """The columns of a step, without its sums."""
+        outer, entered, routine = before.owner, before.entry, self.owner_of[code]
+        uncalled = is_not_called and before.counted
+        nearest = max(_WAITING - 1, min(outer, 0))
+        number = _number(_ROLES.index(self.roles[code]), nearest, self.entries[entered], uncalled)
+        move = self.moves[number]
+        owner = (outer, _OUTSIDE, _IMPORTS, _EXIT, routine, _waiting(outer))[move.owner]
+        return before.group, outer, owner, (entered, -1, code)[move.entry], code, number, 0, 0
+
+    def _by_level(
+        self, contexts: list[_Context], begin: Sequence[int]
+    ) -> tuple[_Steps, list[int], list[tuple[int, int]]]:
+        """The same with a few steps of NumPy for each depth. Those of one depth are apart from
+        those of others."""
         import numpy as np
 
-        tree = self.tree
+        tree, count = self.tree, len(self.tree.timers)
         parent, calls = np.array(tree.parent, "i8"), np.array(tree.calls, "i8")
-        first = np.array(begin, "i8")[np.array(tree.thread, "i8")]
+        exclusive = np.array(tree.exclusive, "i8")
         called = 2 * np.array(tree.timer, "i8") + (calls == 0)
-        context, step = np.full(len(parent), -1, "i8"), np.full(len(parent), -1, "i8")
+        roles = np.array([*map(_ROLES.index, self.roles)], "i8")
+        owner_of, kind_of = np.array(self.owner_of, "i8"), np.array(self.entries, "i8")
+        choices = np.array([move[:2] for move in self.moves], "i8")
+        starts = np.array([of[:2] for of in contexts], "i8").reshape(-1, 2)
+        # The contexts of the callers of one depth, and which of these each row has.
+        start, owners = np.arange(len(contexts)), np.full(len(contexts), _OUTSIDE, "i8")
+        entries, before, end = np.full(len(contexts), -1, "i8"), 0, 0
+        context = np.array(begin, "i8")[np.array(tree.thread, "i8")]
+        of_levels: list[list[Any]] = []
+        of_contexts: list[tuple[Any, Any]] = []
         for level in self.levels:
             above = parent[level]
-            keys = np.where(above >= 0, context[above], first[level]) * size + called[level]
-            distinct, begins, which = np.unique(keys, return_index=True, return_inverse=True)
-            of_keys = distinct.tolist()
-            for at in np.argsort(begins).tolist():
-                if of_keys[at] not in numbers:
-                    new(of_keys[at])
-            step[level] = np.array([numbers[key] for key in of_keys], "i8")[which]
-            context[level] = np.array(after, "i8")[step[level]]
-        rows = np.concatenate(self.levels)
-        counts, times = np.zeros(len(after), "i8"), np.zeros(len(after), "i8")
-        np.add.at(counts, step[rows], calls[rows])
-        np.add.at(times, step[rows], np.array(tree.exclusive, "i8")[rows])
-        return context.tolist(), counts.tolist(), times.tolist()
+            keys = np.where(above >= 0, context[above] - before, context[level]) * (2 * count)
+            keys += called[level]
+            _, firsts, which = np.unique(keys, return_index=True, return_inverse=True)
+            in_order = np.argsort(firsts)
+            which = np.argsort(in_order)[which]
+            at, routine = np.divmod(keys[firsts[in_order]], 2 * count)
+            start, outer, entered, code = start[at], owners[at], entries[at], routine // 2
+            group, is_counted = starts[start].T
+            uncalled = routine % 2 & is_counted
+            nearest = np.clip(outer, _WAITING - 1, 0)
+            move = _number(roles[code], nearest, kind_of[entered], uncalled)
+            waiting = np.where(outer >= 0, _WAITING - 1 - outer, _WAITING)
+            owner = np.choose(
+                choices[move, 0], [outer, _OUTSIDE, _IMPORTS, _EXIT, owner_of[code], waiting]
+            )
+            entry = np.choose(choices[move, 1], [entered, -1, code])
+            sums = np.zeros((2, len(code)), "i8")
+            np.add.at(sums[0], which, calls[level])
+            np.add.at(sums[1], which, exclusive[level])
+            of_levels.append([group, outer, owner, entry, code, move, *sums])
+            # Owners are from `_waiting(count - 1)` on, entries from -1.
+            keys = start * (2 * count - _WAITING) + owner + count - _WAITING
+            keys = keys * (count + 1) + entry + 1
+            _, firsts, after = np.unique(keys, return_index=True, return_inverse=True)
+            start, owners, entries = start[firsts], owner[firsts], entry[firsts]
+            of_contexts.append((group[firsts], owners))
+            before, end = end, end + len(firsts)
+            context[level] = before + after[which]
+        columns = [np.concatenate(parts).tolist() for parts in zip(*of_levels, strict=True)]
+        of_all = [np.concatenate(parts).tolist() for parts in zip(*of_contexts, strict=True)]
+        return _Steps(*columns), context.tolist(), [*zip(*of_all, strict=True)]
 
-    def _step(self, before: _Context, code: int, is_not_called: bool) -> _Step:
-        """From a caller's context to that of a routine that it calls."""
-        timers = self.tree.timers
-        mine, enters = before.owner, before.entry
-        caller = by = awaiting = None
-        begins = selects = False
-        role = self.roles[code]
-        if role == "library":
-            if is_not_called and before.counted:
-                mine, enters = _OUTSIDE, -1  # a caller of the fork, in the parent process
-            elif enters < 0 <= mine:
-                caller = mine
-        elif role == "own":
-            outer, entered = mine, enters
-            mine, enters = self.owner_of[code], -1
-            begins = code == mine
-            if outer <= _WAITING:
-                outer = _routine(outer)
-            if 0 <= outer != mine and not (entered >= 0 and _is_loop(timers[entered])):
-                by = outer
-        elif role == "imports":
-            mine, enters = _IMPORTS, enters if mine == _IMPORTS else code
-        elif role == "exit":
-            mine, enters = _EXIT, -1
-        elif role == "measuring":
-            mine, enters = _OUTSIDE, -1
-        elif role == "awaited":
-            if mine >= 0:
-                awaiting = mine
-                if enters < 0:
-                    caller = mine
-        else:
-            of_child = enters >= 0 and timers[enters].file == _CHILDREN
-            if mine > _WAITING and mine != _IMPORTS and not of_child:
-                if enters < 0:
-                    caller = mine
-                mine = _waiting(mine)
-            selects = role == "selects" and mine <= _WAITING
-        if caller is not None:
-            enters = code
-        context = _Context(before.group, before.counted, mine, enters)
-        return _Step(context, code, caller, begins, by, awaiting, selects)
+    def _sum(self) -> None:
+        """Add up the times of each owner; what else is known of one is added up when asked for."""
+        steps, number_of = self.steps, dict[tuple[int, int], int]()
+        pairs = zip(steps.group, steps.owner, strict=True)
+        which = [number_of.setdefault(pair, len(number_of)) for pair in pairs]
+        times = [0.0] * len(number_of)
+        for number, time in zip(which, steps.time, strict=True):
+            times[number] += time
+        pairs_of, of_number = [*number_of], members(which, len(number_of))
+        timed = dict.fromkeys(compress(which, steps.time))
+        self.sums = {pairs_of[number]: times[number] for number in timed}
 
-    def _sum(self, steps: Sequence[_Step], counts: Sequence[float], times: Sequence[float]) -> None:
-        """Add up the calls and exclusive times of all steps."""
-        self.sums: dict[tuple[int, int], float] = defaultdict(float)
-        self.calls: dict[tuple[int, int], float] = defaultdict(float)
-        self.below: dict[tuple[int, int], dict[int, float]] = {}
-        self.through: dict[tuple[int, int], dict[tuple[int, int], float]] = {}
-        self.below_calls: dict[tuple[int, int, int], float] = defaultdict(float)
-        self.above: dict[tuple[int, int], dict[int, float]] = {}
+        def steps_of(key: tuple[int, int]) -> list[int]:
+            return of_number(number_of[key]) if key in number_of else []
+
+        self.steps_of = steps_of
+        self.of_entries = {
+            pairs_of[number]
+            for number, entry, time in zip(which, steps.entry, steps.time, strict=True)
+            if entry >= 0 and time
+        }
         self.awaits: dict[tuple[int, int], float] = defaultdict(float)
         self.selected: dict[tuple[int, int, int], float] = defaultdict(float)
-        for step, count, time in zip(steps, counts, times, strict=True):
-            group, _, mine, enters = step.context
-            if step.begins and count:
-                self.calls[group, mine] += count
-                if step.by is not None:
-                    above = self.above.setdefault((group, mine), {})
-                    above[step.by] = above.get(step.by, 0.0) + count
-            if step.awaiting is not None:
-                self.awaits[group, step.awaiting] += count
-            if step.selects:
-                self.selected[group, mine, step.code] += time
-            if step.caller is not None:
-                self.below_calls[group, step.caller, step.code] += count
-            if time:
-                self.sums[group, mine] += time
-                if enters >= 0:
-                    below = self.below.setdefault((group, mine), {})
-                    below[enters] = below.get(enters, 0.0) + time
-                    through = self.through.setdefault((group, mine), {})
-                    way = step.code, enters
-                    through[way] = through.get(way, 0.0) + time
+        special = [move.awaits or move.selects for move in self.moves]
+        for at in compress(range(len(which)), map(special.__getitem__, steps.move)):
+            group, move = steps.group[at], self.moves[steps.move[at]]
+            if move.awaits:
+                self.awaits[group, steps.outer[at]] += steps.calls[at]
+            if move.selects:
+                self.selected[group, steps.owner[at], steps.code[at]] += steps.time[at]
+
+    def _below(self, key: tuple[int, int]) -> dict[int, float]:
+        """The time of an owner by what it has called."""
+        steps, below = self.steps, dict[int, float]()
+        for at in self.steps_of(key):
+            if (entry := steps.entry[at]) >= 0 and (time := steps.time[at]):
+                below[entry] = below.get(entry, 0.0) + time
+        return below
+
+    def _ways(self, key: tuple[int, int]) -> dict[tuple[int, int], float]:
+        """The time of an owner in each routine below, and through what it has called."""
+        steps, ways = self.steps, dict[tuple[int, int], float]()
+        for at in self.steps_of(key):
+            if steps.entry[at] >= 0 and (time := steps.time[at]):
+                way = steps.code[at], steps.entry[at]
+                ways[way] = ways.get(way, 0.0) + time
+        return ways
+
+    def _calls_below(self, group: int, caller: int) -> dict[int, float]:
+        """The calls of what an owner calls."""
+        steps, calls = self.steps, dict[int, float]()
+        for owner in (caller, _waiting(caller)):
+            for at in self.steps_of((group, owner)):
+                if self.moves[steps.move[at]].calls and steps.outer[at] == caller:
+                    calls[steps.code[at]] = calls.get(steps.code[at], 0.0) + steps.calls[at]
+        return calls
+
+    def _calls(self, key: tuple[int, int]) -> tuple[float | None, dict[int, float]]:
+        """The calls of a routine of the program, None if they were not counted; and by its caller
+        there."""
+        steps, calls, above = self.steps, 0.0, dict[int, float]()
+        for at in self.steps_of(key):
+            count, routine = steps.calls[at], steps.code[at]
+            if count and routine == key[1]:
+                calls += count
+                outer = steps.outer[at]
+                caller = outer if outer > _WAITING else _routine(outer)
+                if self.moves[steps.move[at]].by and caller != routine:
+                    above[caller] = above.get(caller, 0.0) + count
+        return calls or None, above
 
     # --- places --------------------------------------------------------------
 
@@ -748,8 +798,7 @@ class _Tally:
             key = group, own[at][0]
             if key in self.slept or key in self.off_cpu or timers[key[1]].file is None:
                 return False
-            below = self.below.get(key)
-            return below is None or max(below.values()) <= 0
+            return key not in self.of_entries
 
         self._move_driver(group, own, apart, whole)
         return Places(
@@ -822,7 +871,7 @@ class _Tally:
         ]
         within: list[str | None] = [None] * len(tree.parent)
         sums: dict[tuple[int, str], list[float]] = defaultdict(lambda: [0.0, 0.0])
-        owner_of = [context.owner for context in self.contexts]
+        owner_of = [owner for _, owner in self.contexts]
         for row in self.order:
             code, above, owner = tree.timer[row], tree.parent[row], owner_of[self.context[row]]
             if roles[code] not in ("library", "awaited"):
@@ -846,8 +895,8 @@ class _Tally:
 
     def _own(self, group: int, owner: int, ns: float, share: float) -> Place:
         timers, key = self.tree.timers, (group, owner)
-        calls = self.calls.get(key)
-        ways = sorted(self.through.get(key, {}).items(), key=lambda way: way[1])
+        calls, above = self._calls(key)
+        ways = sorted(self._ways(key).items(), key=lambda way: way[1])
         return Place(
             "own",
             timers[owner],
@@ -855,7 +904,7 @@ class _Tally:
             share,
             None if calls is None else int(calls),
             self._callees(group, owner),
-            self._loop(group, owner, self._caller(key)),
+            self._loop(group, above, self._caller(above)),
             self._asleep(key),
             self._off_cpu(key),
             # Of several entries, the one with most time comes last.
@@ -878,7 +927,7 @@ class _Tally:
         Not of the main thread: where it has to wait for a processor and nothing has seen that, its
         work would count as waiting."""
         tree, ready = self.tree, self.seen.ready_ns
-        owner_of = [context.owner for context in self.contexts]
+        owner_of = [owner for _, owner in self.contexts]
         spent: dict[tuple[int, int], float] = defaultdict(float)
         for thread, context, ns in zip(tree.thread, self.context, tree.exclusive, strict=True):
             if thread in ready and ns and owner_of[context] >= 0:
@@ -892,32 +941,25 @@ class _Tally:
 
     def _callees(self, group: int, owner: int) -> list[Part]:
         """What an owner calls, the largest first; of equal ones, the first by name."""
-        caller = _routine(owner) if owner <= _WAITING else owner
+        calls = self._calls_below(group, _routine(owner) if owner <= _WAITING else owner)
         parts = [
-            Part(
-                self.tree.timers[code],
-                ns,
-                int(self.below_calls.get((group, caller, code), 0)),
-            )
-            for code, ns in self.below.get((group, owner), {}).items()
+            Part(self.tree.timers[code], ns, int(calls.get(code, 0)))
+            for code, ns in self._below((group, owner)).items()
             if ns > 0
         ]
         return sorted(parts, key=lambda part: (-part.ns, part.timer.timer))
 
-    def _caller(self, key: tuple[int, int]) -> int | None:
+    def _caller(self, above: Mapping[int, float]) -> int | None:
         """The routine that calls an owner most often; of equal ones, the first by name."""
-        above = self.above.get(key)
-        if not above:
-            return None
         timers = self.tree.timers
-        return min(above, key=lambda code: (-above[code], timers[code].timer, code))
+        return min(above, key=lambda code: (-above[code], timers[code].timer, code), default=None)
 
-    def _loop(self, group: int, owner: int, caller: int | None) -> Part | None:
+    def _loop(self, group: int, above: Mapping[int, float], caller: int | None) -> Part | None:
         """The caller, if each of its calls makes many."""
         if caller is None:
             return None
-        calls = self.above[group, owner][caller]
-        if calls < _MANY * max(1, self.calls.get((group, caller), 0)):
+        calls = above[caller]
+        if calls < _MANY * max(1, self._calls((group, caller))[0] or 0):
             return None
         return Part(self.tree.timers[caller], 0, int(calls))
 
@@ -937,12 +979,10 @@ class _Tally:
             if awaits or awaiting:
                 most = awaits[0][0] if awaits else max(awaiting, key=self.awaits.__getitem__)
                 routine = most[1]
-                callers = self.above.get(most, {})
-                caller = self._loop(
-                    group, routine, max(callers, key=callers.__getitem__, default=None)
-                )
+                _, above = self._calls(most)
+                caller = self._loop(group, above, max(above, key=above.__getitem__, default=None))
         if routine >= 0:
-            counted = self.calls.get((group, routine))
+            counted, _ = self._calls((group, routine))
             calls = None if counted is None else int(counted)
         timer = self.tree.timers[routine] if routine >= 0 else None
         return Place(
@@ -976,6 +1016,61 @@ _Role = Literal[
     "own", "imports", "exit", "waits", "selects", "measuring", "awaited", "library"
 ]  # fmt: skip
 """What a routine is for the program; "awaited": what coroutines wait for."""
+_ROLES: tuple[_Role, ...] = get_args(_Role)
+
+_ROUTINE, _LOOP, _CHILD, _NONE = range(4)
+"""What an owner has called: a routine, one of an event loop or of `subprocess`; nothing."""
+
+
+def _number(role: int, outer: int, entered: int, uncalled: int) -> int:
+    """The number of a move: from a context to that of a routine that is called there.
+
+    Args:
+        role: the position of the routine's among `_ROLES`.
+        outer: the owner: 0 for all routines, `_WAITING - 1` for the waiting of all.
+        entered: `_ROUTINE` ... `_NONE`.
+        uncalled: 1 for a call path without calls of a thread with calls: the caller of a fork, in
+            the parent process.
+    """
+    return ((role * (2 - _WAITING) - outer) * 4 + entered) * 2 + uncalled
+
+
+@cache
+def _moves() -> list[_Move]:
+    """The moves by their numbers."""
+    owners = range(0, _WAITING - 2, -1)
+    return [_move(*of) for of in product(_ROLES, owners, range(4), (False, True))]
+
+
+def _move(role: _Role, outer: int, entered: int, uncalled: bool) -> _Move:
+    if role == "own":
+        is_called = outer >= 0 or outer < _WAITING
+        return _Move(4, 1, by=is_called and entered != _LOOP)
+    if role == "imports":
+        return _Move(2, 0 if outer == _IMPORTS else 2)
+    if role == "exit":
+        return _Move(3, 1)
+    if role == "measuring":
+        return _Move(1, 1)
+    calls = entered == _NONE
+    if role == "library":
+        if uncalled:
+            return _Move(1, 1)
+        calls = calls and outer >= 0
+        return _Move(0, 2 if calls else 0, calls)
+    if role == "awaited":
+        calls = calls and outer >= 0
+        return _Move(0, 2 if calls else 0, calls, awaits=outer >= 0)
+    waits = outer > _WAITING and outer != _IMPORTS and entered != _CHILD
+    calls = calls and waits
+    selects = role == "selects" and (waits or outer <= _WAITING)
+    return _Move(5 if waits else 0, 2 if calls else 0, calls, selects=selects)
+
+
+def _entered(timer: TimerRow) -> int:
+    if timer.file == _CHILDREN:
+        return _CHILD
+    return _LOOP if _is_loop(timer) else _ROUTINE
 
 
 def _role(timer: TimerRow, own: bool) -> _Role:

@@ -197,7 +197,7 @@ def _grouped(
 
 
 def _own_share(of_group: Places) -> float:
-    return sum(map(of_group.share, range(of_group.own)))
+    return sum(of_group.ns[: of_group.own]) / of_group.whole
 
 
 def seen_in(db: ProfileDB, trial: int, table: Table) -> Seen:
