@@ -146,6 +146,16 @@ def _add_up(values: array[int]) -> bool:
     return max(map(abs, (min(values), max(values)))) * len(values) < 1 << 63
 
 
+def by_first(keys: Sequence[int]) -> tuple[list[int], list[int]]:
+    """A number per row, equal for equal keys, and the first row with each number: of many rows."""
+    import numpy as np
+
+    _, firsts, which = np.unique(np.array(keys, "i8"), return_index=True, return_inverse=True)
+    in_order = np.argsort(firsts)
+    numbers: list[int] = np.argsort(in_order)[which].tolist()
+    return numbers, firsts[in_order].tolist()
+
+
 def taken(column: _Array, rows: Sequence[int]) -> _Array:
     """These rows of a column, in this order."""
     if len(rows) < MANY:

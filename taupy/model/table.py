@@ -17,6 +17,7 @@ from operator import add
 from typing import Any, Literal
 
 from taupy.dataclass import NamedTuple, dataclass
+from taupy.model.forest import MANY, by_first
 
 Amount = int | float | None
 How = Literal["sum", "max", "min"]
@@ -139,6 +140,8 @@ def numbered(*keys: Sequence[int], size: int) -> tuple[list[int], list[int]]:
     """A number per row, equal for equal keys, and the first row with each number."""
     if not keys:
         return [0] * size, [0] if size else []
+    if len(keys) == 1 and size >= MANY:
+        return by_first(keys[0])
     numbers: dict[Any, int] = {}
     groups: list[int] = []
     firsts: list[int] = []

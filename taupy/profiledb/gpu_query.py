@@ -18,7 +18,6 @@ from taupy.network import jax
 from taupy.profiledb.ancestry import Ancestry
 from taupy.profiledb.database import ProfileDB, of_a_sound_file
 from taupy.profiledb.dimensions import labels, steps_up, written
-from taupy.profiledb.sources import timer_paths
 from taupy.profiledb.values import values
 from taupy.units import duration
 
@@ -28,6 +27,14 @@ _DEVICES = """
 """
 
 _FACTS = "SELECT name, value, unit FROM device_fact WHERE device_id = ? ORDER BY position"
+
+_BEGINNING = """
+    SELECT 1 FROM timer
+     WHERE timer.name BETWEEN :begin AND :begin || '~'
+       AND EXISTS (SELECT 1 FROM trial_timer
+                    WHERE trial_timer.trial_id = :trial AND trial_timer.timer_id = timer.id)
+     LIMIT 1
+"""
 
 _SPANS = """
     SELECT thread.node, thread.context, activity.kind, activity.start_ns, activity.end_ns
@@ -301,7 +308,7 @@ def gpu_times(db: ProfileDB, trial_id: int) -> dict[tuple[int, int], GpuTime]:
 @of_a_sound_file
 def autotuning(db: ProfileDB, trial_id: int) -> str:
     """A sentence on the kernels that XLA tried while JAX compiled; "" if there were none."""
-    if not any(name.startswith(jax.COMPILES) for name in timer_paths(db, trial_id)):
+    if not db.rows(_BEGINNING, {"trial": trial_id, "begin": jax.COMPILES}):
         return ""
     on_gpu = (Condition("kind", ("gpu",)),)
     of_paths = Question((trial_id,), by=("callpath",), where=on_gpu, values=("exclusive",))
