@@ -23,9 +23,7 @@ LEAST_CALLS = 10
 often builds a result."""
 
 _Scope = source.Function | ast.Module
-_is_backward = among(
-    ("torch/_tensor.py:Tensor.backward", "torch/autograd/__init__.py:backward")
-)
+_is_backward = among(("torch/_tensor.py:Tensor.backward", "torch/autograd/__init__.py:backward"))
 
 
 class Holder(NamedTuple):
