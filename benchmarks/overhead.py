@@ -1,7 +1,7 @@
 """What measuring costs: CPU time over native for taupy, other tools and the bare hooks.
 
     python benchmarks/overhead.py                all tools, about ten minutes
-    python benchmarks/overhead.py --quick        fewer tools and rounds, about one minute
+    python benchmarks/overhead.py --quick        fewer tools, one round, about two minutes
     python benchmarks/overhead.py --workloads recursion,objects --tools native,taupy
     python benchmarks/overhead.py --steps             where the time of an event goes
     python benchmarks/overhead.py --against FOLDER    compared with another checkout
@@ -173,9 +173,9 @@ def against(programs: list[Workload], times: Times) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="What measuring costs, beside other tools.")
-    parser.add_argument("--quick", action="store_true", help="fewer tools and rounds")
-    parser.add_argument("--sessions", type=int, default=3, help="fresh processes so many times")
-    parser.add_argument("--rounds", type=int, default=3, help="of each workload in a session")
+    parser.add_argument("--quick", action="store_true", help="fewer tools, one session, one round")
+    parser.add_argument("--sessions", type=int, help="fresh processes so many times (default: 3)")
+    parser.add_argument("--rounds", type=int, help="of each workload in a session (default: 3)")
     parser.add_argument("--workloads", help="names, separated by commas")
     parser.add_argument("--tools", help="names, separated by commas")
     parser.add_argument("--steps", action="store_true", help="what an event's time goes into")
@@ -193,9 +193,10 @@ def main() -> None:
     programs = workloads.available()
     if arguments.workloads:
         programs = [workloads.by_name(name) for name in arguments.workloads.split(",")]
-    sessions = 1 if arguments.quick else arguments.sessions
-    print(f"{tools.machine()}; {sessions} x {arguments.rounds} rounds\n")
-    times = measured(chosen, programs, sessions, arguments.rounds)
+    usual = 1 if arguments.quick else 3
+    sessions, rounds = arguments.sessions or usual, arguments.rounds or usual
+    print(f"{tools.machine()}; {sessions} x {rounds} rounds\n")
+    times = measured(chosen, programs, sessions, rounds)
     ratios = ratios_of(times)
     table(chosen, programs, ratios, native_s(times))
     if arguments.against:
