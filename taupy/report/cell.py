@@ -23,13 +23,17 @@ _BAR = "display:inline-block;height:.7em;background:#3b82c4;border-radius:2px"
 _BAR_PIXELS = 90
 _FINDINGS = 3
 _WIDTH = 100
+_PAGE = (
+    "the page, with source and flame graph: <code>.report()</code> of this trial, such as "
+    "<code>taupy.last().report()</code>, or <code>%%taupy -o page.html</code>"
+)
 
 
 def fragment(report: Report, page: str = "") -> str:
     """What ran and for how long, the first places of the program's own code, and findings.
 
     Args:
-        page: address of the trial's page, to which a link leads.
+        page: address of the trial's page, to which a link leads; without one, how to get it.
     """
     return "".join(_parts(report, page))
 
@@ -67,6 +71,8 @@ def _parts(report: Report, page: str) -> Iterator[str]:
         yield f"<div style='{_FAINT}'>not measured: {html(', '.join(report.unmeasured))}</div>"
     if page:
         yield f"<div><a href='{html(page)}' target='_blank'>the page</a></div>"
+    else:
+        yield f"<div style='{_FAINT}'>{_PAGE}</div>"
     yield "</div>"
 
 

@@ -357,6 +357,9 @@ def test_each_time_stands_beside_what_it_is_the_time_of(tmp_path):
     assert row["about"] == ["deepcopy 60 ns"]
     assert ">Life.step 40x</td>" in cell.fragment(measured)
     assert ">life.py:5 ~80 ns</td>" in cell.fragment(measured)
+    assert "taupy.last().report()" in cell.fragment(measured)
+    linked = cell.fragment(measured, "page.html")
+    assert "href='page.html'" in linked and ".report()" not in linked
 
 
 def test_a_callee_of_other_lines_is_not_said_of_the_hottest_line(tmp_path):
