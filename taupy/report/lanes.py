@@ -143,9 +143,7 @@ def lanes(
         bars_of["other ranks"] = ranks
     for group, bars in bars_of.items():
         apart = with_numbers([lane.name for lane in bars], [lane.thread for lane in bars])
-        bars_of[group] = [
-            lane._replace(name=name) for lane, name in zip(bars, apart, strict=True)
-        ]
+        bars_of[group] = [lane._replace(name=name) for lane, name in zip(bars, apart, strict=True)]
     return [
         Lanes(title, group, bars_of[group])
         for group, title in _TITLES.items()

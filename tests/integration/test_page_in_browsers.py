@@ -562,12 +562,11 @@ def test_hot_lines_are_a_key_away_wherever_the_focus_is(opened):
     assert page.locator("#tab-source [aria-selected=true]").get_attribute("data-line") == "50"
 
 
-def test_tables_of_lines_begin_with_the_line_and_say_how_they_differ(opened):
+def test_lines_of_a_group_of_threads_are_one_table_which_begins_with_the_line(opened):
     page = opened("looked", "tab=lines")
     headings = page.locator("#tab-lines tr > :first-child").all_text_contents()
     assert headings[0] == "Line" and headings[1].startswith("train.py:51")
-    titles = page.locator("#tab-lines h3").all_text_contents()
-    assert len({*titles}) == len(titles) == 2
+    assert page.locator("#tab-lines h3").all_text_contents() == ["Lines, main thread"]
 
 
 def test_the_page_of_the_demo_is_small(digits, pages):
