@@ -109,10 +109,8 @@ static void begin_at(Activity *activity, int is_new)
         activity->keeps = kept < kept_at_most();
         kept += activity->keeps;
     }
-    ProcessorTimes first = times(activity, &has_ended);
-    if (is_new)
-        first.ran = first.waited = 0;
-    processor_begin(&activity->processor, first);
+    ProcessorTimes first = {.are_known = 1};
+    processor_begin(&activity->processor, is_new ? first : times(activity, &has_ended));
 }
 
 void activity_from_now(Activity *activity) { begin_at(activity, 0); }

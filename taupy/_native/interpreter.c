@@ -129,9 +129,11 @@ PyObject *interpreter_layout(PyObject *module, PyObject *unused)
 }
 #endif
 
+static Block *described; /* in the current part; NULL: it is not */
+
 void interpreter_describe(void)
 {
-    Block *block;
+    described = NULL;
 #if PY_VERSION_HEX >= 0x030D0000
     /* Not Py_IsInitialized, which is false until `site`, where we start, is over (3.15). */
     if (PyThreadState_GetUnchecked() == NULL || Py_IsFinalizing())
@@ -142,7 +144,13 @@ void interpreter_describe(void)
 #endif
     if (reader_pid > 0)
         prctl(PR_SET_PTRACER, (unsigned long)reader_pid, 0, 0, 0);
-    block = part_block(part, BLOCK_INTERPRETER, 0, sizeof(RemoteLayout));
-    if (block != NULL)
-        interpreter_fields((RemoteLayout *)(void *)(block + 1));
+    described = part_block(part, BLOCK_INTERPRETER, 0, sizeof(RemoteLayout));
+    if (described != NULL)
+        interpreter_fields((RemoteLayout *)(void *)(described + 1));
+}
+
+void interpreter_threads(uint64_t count)
+{
+    if (described != NULL)
+        __atomic_store_n(&described->unused[BLOCK_INTERPRETER_THREADS], count, __ATOMIC_RELEASE);
 }

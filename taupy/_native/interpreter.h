@@ -18,6 +18,9 @@ void interpreter_fields(struct RemoteLayout *layout);
  * reader: a forked child has not inherited that. */
 void interpreter_describe(void);
 
+/* So many threads have begun: whoever reads the part finds all of them in it. */
+void interpreter_threads(uint64_t count);
+
 /* The address of the running thread's state; 0 if it has none. */
 uint64_t interpreter_thread(void);
 

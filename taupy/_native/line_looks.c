@@ -11,6 +11,7 @@
 #define QUICKLY_NS 2000000000ll
 #define SHARE 175 /* looks take at most one in so many parts of the time: 0.57 % */
 #define CREDIT_NS 60000000ll /* for the first two seconds */
+#define SMOOTH 16 /* ticks: what one of them takes is paid for by so many */
 #define PAUSE_AT_MOST_NS 1000000000ll
 
 #define MAGIC "TAUPYLIN"
@@ -73,7 +74,7 @@ struct Looks {
     void *context;
     int files[2]; /* of rows and of codes */
     int64_t code_bytes;
-    int64_t began_ns, ticked_ns, credit_ns, chance; /* of ticks */
+    int64_t began_ns, ticked_ns, credit_ns, mean_ns, chance; /* of ticks */
     int64_t join_at; /* rows are added up only when so many looks were left out */
     int32_t code_count, known_count, row_count;
     uint32_t forgotten; /* how often the known codes were */
@@ -132,19 +133,22 @@ void line_looks_begin(Looks *looks, int64_t due)
     looks->began_ns = looks->ticked_ns = due;
 }
 
+/* A tick takes longer when something happens in the program. If its own cost alone said when the
+ * next one is due, looks would be rare after that, and each stand for a long time. */
 int64_t line_looks_spent(Looks *looks, int64_t now, int64_t cpu_ns)
 {
     looks->head.cpu_ns += cpu_ns;
     head_write(looks);
     int64_t credit = looks->credit_ns + (now - looks->ticked_ns) / SHARE;
     looks->credit_ns = (credit < CREDIT_NS ? credit : CREDIT_NS) - cpu_ns;
+    looks->mean_ns += (cpu_ns - looks->mean_ns) / (looks->mean_ns ? SMOOTH : 1);
     looks->ticked_ns = now;
     looks->chance = (looks->chance * 1103515245 + 12345) % (1ll << 31);
     int64_t wanted = now < looks->began_ns + QUICKLY_NS ? QUICK_NS : SLOW_NS;
-    int64_t varied = wanted * 3 / 4 + looks->chance * (wanted / 2) / (1ll << 31);
-    int64_t owed = -looks->credit_ns * SHARE;
-    owed = owed < PAUSE_AT_MOST_NS ? owed : PAUSE_AT_MOST_NS;
-    return now + (varied > owed ? varied : owed);
+    int64_t earned = (looks->mean_ns - looks->credit_ns / SMOOTH) * SHARE;
+    earned = earned < PAUSE_AT_MOST_NS ? earned : PAUSE_AT_MOST_NS;
+    wanted = wanted > earned ? wanted : earned;
+    return now + wanted * 3 / 4 + looks->chance * (wanted / 2) / (1ll << 31);
 }
 
 /* ---------------------------------------------------------------- code */

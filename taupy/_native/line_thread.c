@@ -33,8 +33,9 @@
 
 int line_thread_wanted;
 static atomic_int is_there, stops;
+static atomic_int has_new; /* threads have begun since they were found last */
 static atomic_int thread_id; /* the kernel's */
-static int64_t due_ns, found_ns;
+static int64_t due_ns, found_ns, ticked_ns;
 static uint64_t of_part; /* the part whose threads are looked at */
 static Looks *looks;
 static int has_files;
@@ -72,9 +73,12 @@ static int is_over(void *unused, int64_t pid, uint64_t ticks, uint32_t index, co
     return of != NULL && ((const Thread *)of)->index != index;
 }
 
-/* Begin to look at a thread. Returns -1 if there is no room, or it cannot be read. */
-static int seen_begin(Seen *new, Thread *thread, int64_t now)
+/* Begin to look at a thread, which was not there at the tick before if it is new. Its first look
+ * counts for all the time between two looks at a thread, as in `watch/lines.py`. Returns -1 if there
+ * is no room, or it cannot be read. */
+static int seen_begin(Seen *new, Thread *thread, int64_t now, int is_new)
 {
+    int64_t turns = seen_count < THREADS_A_TICK ? THREADS_A_TICK : (int64_t)seen_count;
     RemoteLayout layout;
     interpreter_fields(&layout);
     if (seen_count == THREADS_AT_MOST ||
@@ -86,9 +90,12 @@ static int seen_begin(Seen *new, Thread *thread, int64_t now)
     new->looked.ticks = of_part;
     new->looked.index = thread->index;
     new->looked.process = 0;
-    new->looked.looked_ns = now;
+    new->looked.looked_ns = is_new ? now - (now - ticked_ns) * turns / THREADS_A_TICK : now;
     activity_begin(&new->looked.activity, getpid(), (int64_t)thread->native_id, tasks);
-    activity_from_now(&new->looked.activity);
+    if (is_new)
+        activity_from_beginning(&new->looked.activity);
+    else
+        activity_from_now(&new->looked.activity);
     thread->looked = (uint32_t)++seen_count;
     return 0;
 }
@@ -96,6 +103,7 @@ static int seen_begin(Seen *new, Thread *thread, int64_t now)
 /* Find the threads that have begun, and forget those that have ended. */
 static void find(int64_t now)
 {
+    int are_new = found_ns != 0;
     found_ns = now;
     for (size_t i = 0; i < seen_count; i++)
         seen[i].is_living = 0;
@@ -106,7 +114,7 @@ static void find(int64_t now)
         if (at == 0 || at > seen_count || seen[at - 1].thread != thread ||
             seen[at - 1].looked.index != thread->index ||
             seen[at - 1].looked.remote.state != thread->state) {
-            if (seen_begin(&seen[seen_count], thread, now) != 0)
+            if (seen_begin(&seen[seen_count], thread, now, are_new) != 0)
                 continue;
             at = seen_count;
         }
@@ -168,8 +176,9 @@ static void look(int folder)
         if (!has_files && files_open(folder) != 0)
             return;
         has_files = 1;
-        if (now - found_ns >= FIND_NS)
+        if (atomic_exchange(&has_new, 0) || now - found_ns >= FIND_NS)
             find(now);
+        ticked_ns = now;
         refused = tick();
         due_ns = line_looks_spent(looks, now, clock_true_ns(CLOCK_THREAD_CPUTIME_ID) - before);
     }
@@ -276,6 +285,12 @@ void line_thread_end(void)
     errno = saved;
 }
 
+static void on_thread_begun(Thread *thread)
+{
+    (void)thread;
+    atomic_store(&has_new, 1);
+}
+
 static void on_finish(int ends)
 {
     if (ends)
@@ -288,4 +303,5 @@ static void on_fork(const Thread *thread)
     atomic_store(&is_there, 0);
 }
 
-Listener line_thread_listener = {.on_finish = on_finish, .on_fork = on_fork};
+Listener line_thread_listener = {
+    .on_thread_begun = on_thread_begun, .on_finish = on_finish, .on_fork = on_fork};

@@ -59,7 +59,7 @@ enum BlockKind {
     BLOCK_PART = 32,    /* FoldedName and a part; only in the file of folded parts */
 };
 
-/* Values that a thread's block carries in its header. */
+/* Values that a block carries in its header: a thread's, */
 enum {
     BLOCK_THREAD_NATIVE = 0,
     BLOCK_THREAD_FAULTS = 1,
@@ -67,6 +67,8 @@ enum {
     BLOCK_THREAD_SPANS_TICKS = 3, /* when the process stopped keeping spans (set by one thread), */
     BLOCK_THREAD_SPANS_END = 4,   /* and why */
 };
+/* and the interpreter's: how many threads have begun. */
+enum { BLOCK_INTERPRETER_THREADS = 0 };
 enum SpansEnd { SPANS_GO_ON = 0, SPANS_LIMIT = 1, SPANS_NO_MEMORY = 2 };
 
 typedef struct Block {

@@ -110,6 +110,7 @@ Thread *thread_new(void)
         guard_thread(thread);
         __atomic_store_n(&threads, thread, __ATOMIC_RELEASE); /* gpu_place reads it without the GIL */
     }
+    interpreter_threads(thread_count);
     TELL(on_thread_begun, thread);
 out:
     errno = saved;

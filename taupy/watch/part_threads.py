@@ -5,7 +5,8 @@ block never moves. The first bytes of a thread (`_native/calltree.h`) have its o
 cursor or, if that node is hidden, the parent. Where memory of threads that have ended is used again
 (`_native/thread_rows.h`), a call path is not known by its address, but by a hash of its routines.
 They also have the address of the interpreter's
-state of the thread; a block tells where that has its fields (`_native/remote.h`). How much of each
+state of the thread; a block tells where that has its fields (`_native/remote.h`), and how many
+threads have begun. How much of each
 GPU's memory PyTorch's allocator holds is read from the same file (`_native/allocator.h`).
 """
 
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 _HEAD = Struct("<8sIIQQQ")  # magic, version, header's size, chunks, used, mapped
 _BLOCK = Struct("<IIQQ")
 _BLOCK_BYTES, _THREAD, _ALLOCATOR, _INTERPRETER = 64, 2, 9, 17
+_OF_BLOCK = 16
+"""Where a block's own values are: of the interpreter's, how many threads have begun."""
 _MAGIC = b"TAUPYPRT"
 _HIDDEN_PARENT, _CURSOR = 128 + 8, 256
 _PARENT = Struct("<Q")
@@ -77,6 +80,8 @@ class PartThreads:
         self.states: dict[int, tuple[int, int]] = {}  # by thread id: its number, its state
         self.layout = b""  # of the interpreter's structures; empty: unknown
         self.lock = (0, 0)  # where the GIL begins and ends
+        self.begun_at = 0  # where the number of threads that have begun is
+        self.begun = b""  # that number, when they were found last
         self.numbers: dict[int, int] = {}  # by place in the file: the thread whose memory it is
         self.looked: set[int] = set()  # thread ids at the last look
         # Threads whose memory has become another one's, for each of those who ask.
@@ -94,38 +99,52 @@ class PartThreads:
         """
         if not self.name.endswith(".part"):
             return
-        file = posix.open(self.name, posix.O_RDONLY | posix.O_NOFOLLOW, dir_fd=self.folder)
+        file = self.open()
         try:
-            self._find(file)
+            living = self._living(file)
             for device, at in self.allocators.items():
                 self.held[device] = _HELD.unpack(posix.pread(file, _HELD.size, at))
-            for at in self.threads.copy():
-                data = posix.pread(file, _CURSOR + _STATE.size, at)
-                if len(data) < _CURSOR + _STATE.size:
-                    continue
-                cursor, hide, index, native_id, ended, state, stays = _STATE.unpack_from(
-                    data, _CURSOR
-                )
-                if (earlier := self.numbers.setdefault(at, index)) != index and not ended:
-                    for numbers in self.added_up:
-                        numbers.append(earlier)
-                    self.numbers[at] = index
-                if ended:
-                    if stays:
-                        self.threads.remove(at)
-                        self.numbers.pop(at)
-                    self.states.pop(native_id, None)
-                elif native_id and cursor:
-                    if state:
-                        self.states[native_id] = index, state
-                    (above,) = _PARENT.unpack_from(data, _HIDDEN_PARENT)
-                    address = above if hide else cursor
-                    if stays:
-                        yield native_id, address, 0
-                    else:
-                        yield native_id, self._hash(file, address), index + 1
+            for native_id, address, owner in living:
+                yield native_id, self._hash(file, address) if owner else address, owner
         finally:
             posix.close(file)
+
+    def find_new(self, file: int) -> bool:
+        """Whether threads have begun since they were found last; then `states` has them."""
+        has_new = posix.pread(file, 8, self.begun_at) != self.begun
+        if has_new:
+            self._living(file)
+        return has_new
+
+    def open(self) -> int:
+        return posix.open(self.name, posix.O_RDONLY | posix.O_NOFOLLOW, dir_fd=self.folder)
+
+    def _living(self, file: int) -> "list[tuple[int, int, int]]":
+        """(thread id, address of the call path; 0, or its number + 1 if its memory may become
+        another one's) of each thread still running."""
+        self.begun = posix.pread(file, 8, self.begun_at)
+        self._find(file)
+        living = []
+        self.states = {}
+        for at in self.threads.copy():
+            data = posix.pread(file, _CURSOR + _STATE.size, at)
+            if len(data) < _CURSOR + _STATE.size:
+                continue
+            cursor, hide, index, native_id, ended, state, stays = _STATE.unpack_from(data, _CURSOR)
+            if (earlier := self.numbers.setdefault(at, index)) != index and not ended:
+                for numbers in self.added_up:
+                    numbers.append(earlier)
+                self.numbers[at] = index
+            if ended:
+                if stays:
+                    self.threads.remove(at)
+                    self.numbers.pop(at)
+            elif native_id and cursor:
+                if state:
+                    self.states[native_id] = index, state
+                address = _PARENT.unpack_from(data, _HIDDEN_PARENT)[0] if hide else cursor
+                living.append((native_id, address, 0 if stays else index + 1))
+        return living
 
     def _hash(self, file: int, address: int) -> int:
         """The hash of a call path; 0 if its nodes do not fit together, since they change."""
@@ -175,6 +194,7 @@ class PartThreads:
             elif kind == _ALLOCATOR:
                 self.allocators[number] = self.at + _BLOCK_BYTES
             elif kind == _INTERPRETER:
+                self.begun_at = self.at + _OF_BLOCK
                 self._take_layout(posix.pread(file, _LAYOUT.size, self.at + _BLOCK_BYTES))
             self.at += size
 

@@ -103,6 +103,43 @@ def test_lines_have_the_shares_that_the_program_itself_has_measured(runs, option
         assert abs(share - took / sum(spent)) < 5 * error + 0.005, (name, share, took / sum(spent))
 
 
+SHORT_THREADS = """
+import sys, threading, time
+
+spent = [0.0] * 3
+
+def work():
+    a = time.perf_counter()
+    time.sleep(0.012)
+    b = time.perf_counter()
+    time.sleep(0.030)
+    c = time.perf_counter()
+    time.sleep(0.018)
+    d = time.perf_counter()
+    for at, took in enumerate((b - a, c - b, d - c)):
+        spent[at] += took
+
+end = time.perf_counter() + float(sys.argv[1])
+while time.perf_counter() < end:
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+print(*spent)
+"""
+
+
+@WHO
+def test_threads_that_live_shorter_than_a_round_have_lines(runs, option):
+    done = runs.run(SHORT_THREADS, option, "--quiet", arguments=["6"])
+    spent = [float(word) for word in done.stdout.split()]
+    names = [f"time.sleep(0.0{ms})" for ms in (12, 30, 18)]
+    found, looks = shares(runs, SHORT_THREADS, names)
+    assert looks >= 60, fact(runs)
+    for name, took in zip(names, spent, strict=True):
+        share, error = found[name]
+        assert abs(share - took / sum(spent)) < 5 * error + 0.05, (name, found, spent)
+
+
 def test_the_lines_of_a_routine_add_up_to_its_exact_time(runs):
     assert runs.run(KNOWN, arguments=("1.2",)).returncode == 0
     ((exact,),) = rows(

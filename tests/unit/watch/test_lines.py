@@ -1,9 +1,9 @@
 """What the watch keeps of its looks at lines, and how often it looks."""
 
+import os
 import random
 import struct
 from contextlib import suppress
-from types import SimpleNamespace
 
 import pytest
 
@@ -129,6 +129,19 @@ class Part:
         self.layout = layout
         self.added_up = [], []
 
+    def open(self):
+        return os.open(os.devnull, os.O_RDONLY)
+
+    def find_new(self, file):
+        return False
+
+
+class Silent:
+    """A thread in whose process none begins."""
+
+    class process:
+        file = -1
+
 
 def looking(folder, tmp_path, monkeypatch, layout=b""):
     monkeypatch.setattr(
@@ -161,7 +174,7 @@ def seen(looks, monkeypatch, now, spent):
 def test_looks_are_frequent_at_first_and_stay_within_their_budget(folder, tmp_path, monkeypatch):
     """Each look takes 120 us: 0.6 % of 30 s are 180 ms, and 60 ms are there at first."""
     looks = looking(folder, tmp_path, monkeypatch)
-    looks.threads = {(1, 1): None}
+    looks.threads = {(1, 1): Silent}
     monkeypatch.setattr(looks, "look_at", lambda thread: None)
     assert looks.begin(0)
     now = looks.looks.spent(0, 0)
@@ -179,7 +192,7 @@ def test_looks_are_frequent_at_first_and_stay_within_their_budget(folder, tmp_pa
 
 def test_expensive_looks_become_rare(folder, tmp_path, monkeypatch):
     looks = looking(folder, tmp_path, monkeypatch)
-    looks.threads = {(1, 1): None}
+    looks.threads = {(1, 1): Silent}
     monkeypatch.setattr(looks, "look_at", lambda thread: None)
     assert looks.begin(0)
     now = looks.looks.spent(0, 0)
@@ -198,13 +211,66 @@ def test_who_may_not_look_stops(folder, tmp_path, monkeypatch):
         raise PermissionError(1, "no")
 
     assert looks.begin(0)
-    looks.threads = {(1, 1): None, (1, 2): None}
+    looks.threads = {(1, 1): Silent, (1, 2): Silent}
     looks.due_ns = 5
     monkeypatch.setattr(looks, "look_at", refused)
     looks.look()
     assert looks.due_ns == 0
     looks.find([Part(b"x")], 10)
     assert looks.due_ns == 0 and lines.read(folder)[0].refused == 1
+
+
+class Thread:
+    def __init__(self, process, tid, at, since_ns, is_new):
+        self.process, self.tid, self.at = process, tid, at
+        self.since_ns, self.is_new = since_ns, is_new
+
+
+def test_threads_that_begin_between_two_rounds_are_looked_at(folder, tmp_path, monkeypatch):
+    """A thread that was not there at the tick before counts from then on; with more threads than a
+    tick looks at, for as long as a turn takes. What has ended leaves its place."""
+
+    class Grows(Part):
+        def find_new(self, file):
+            found, self.states = self.states != self.next, self.next
+            return found
+
+    monkeypatch.setattr("taupy.watch.lines._Thread", Thread)
+    looks, part, seen_at = looking(folder, tmp_path, monkeypatch), Grows(b"x"), []
+    part.states = {8: (0, 4096)}
+    monkeypatch.setattr(looks, "look_at", lambda thread: seen_at.append(thread))
+    part.next = part.states
+    looks.find([part], 10)
+    first = looks.due_ns
+    for tick, tids in enumerate([[8], [8, 9], [9, 10], range(11, 27), range(11, 28)]):
+        part.next = {tid: (tid, 4096) for tid in tids} | {8: (0, 4096)}
+        seen(looks, monkeypatch, first + tick * 1_000_000_000, 100_000)
+    by_tid = {thread.tid: thread for thread in seen_at}
+    assert (by_tid[8].since_ns, by_tid[8].is_new) == (10, False)
+    assert (by_tid[9].since_ns, by_tid[9].is_new) == (first, True)
+    assert by_tid[10].since_ns == first + 1_000_000_000
+    assert not {9, 10} & {tid for _, tid in looks.threads}
+    last = looks.threads[part.pid, 27]
+    assert last.since_ns == first + 3_000_000_000 - 9 * 1_000_000_000 // 8
+    assert len(seen_at) == 1 + 2 + 3 + 8 + 8
+
+
+def test_a_tick_that_took_long_is_not_followed_by_a_long_pause(folder, tmp_path, monkeypatch):
+    """What takes long is what happens in the program: looks would miss what comes after it."""
+    looks = looking(folder, tmp_path, monkeypatch)
+    looks.threads = {(1, 1): Silent}
+    monkeypatch.setattr(looks, "look_at", lambda thread: None)
+    assert looks.begin(0)
+    now, pauses = 1, {200_000: [], 800_000: []}
+    for tick in range(4000):
+        took = 800_000 if tick % 4 == 0 else 200_000
+        seen(looks, monkeypatch, now, took)
+        if tick > 2000:
+            pauses[took].append(looks.due_ns - now)
+        now = looks.due_ns
+    usual, long = (sum(of) / len(of) for of in pauses.values())
+    assert 1 <= long / usual < 1.3
+    assert (sum(pauses[800_000]) + sum(pauses[200_000])) / 2000 > 350_000 * 150
 
 
 def test_threads_that_come_after_all_others_have_ended_are_looked_at(folder, tmp_path, monkeypatch):
@@ -214,7 +280,7 @@ def test_threads_that_come_after_all_others_have_ended_are_looked_at(folder, tmp
     def ended(thread):
         raise ProcessLookupError
 
-    monkeypatch.setattr(looks, "_new", lambda process, tid, at, now: SimpleNamespace(**locals()))
+    monkeypatch.setattr("taupy.watch.lines._Thread", Thread)
     monkeypatch.setattr(looks, "look_at", ended)
     looks.find([Part(b"x")], 10)
     first = looks.due_ns

@@ -156,14 +156,14 @@ def test_a_part_is_read_block_by_block_as_it_grows(folder, tmp_path):
 def test_memory_that_may_be_used_again_is_known_by_its_routines(folder, tmp_path):
     part, address = PartThreads("12-ff.part", folder.descriptor), 0x7F0000000000
 
-    def write(index, *keys, ended=0):
+    def write(index, *keys, ended=0, native_id=7):
         """A thread in a chunk at `address`, with a node for each routine, the outermost first."""
         at = 1024 + 64
         data = bytearray(1024)
         for depth, key in enumerate(keys):
             data += struct.pack("<QQ48x", key, address + at + (depth and 960 + depth * 64))
         last = address + at + 960 + 64 * len(keys)
-        struct.pack_into("<5Q96xQQ", data, 256, last, 0, index, 7, ended, 0, 0)
+        struct.pack_into("<5Q96xQQ", data, 256, last, 0, index, native_id, ended, 64, 0)
         head = struct.pack("<8sIIQQQ", b"TAUPYPRT", PART_VERSION, 1024, 1, at + len(data), 1 << 20)
         head = head.ljust(container.HEADER_BYTES, b"\0") + struct.pack("<QQ", address, 0)
         block = struct.pack("<IIQ48x", 2, index, 64 + len(data))
@@ -174,9 +174,37 @@ def test_memory_that_may_be_used_again_is_known_by_its_routines(folder, tmp_path
     assert [*part.open_paths()] == [(7, hashed, 4)]
     write(3, 0x1000, 0x2000, ended=9)
     assert [*part.open_paths()] == [] and part.added_up == ([], [])
-    write(8, 0x2000, 0x1000)
+    write(8, 0x2000, 0x1000, native_id=9)
     ((_, other, owner),) = part.open_paths()
     assert other != hashed and owner == 9 and part.added_up == ([3], [3])
+    write(9, 0x2000, native_id=11)  # nobody has seen the end of the one before
+    assert [*part.open_paths()] and part.states == {11: (9, 64)}
+
+
+def test_new_threads_are_searched_for_only_if_some_have_begun(folder, tmp_path):
+    part = PartThreads("12-ff.part", folder.descriptor)
+
+    def write(begun, *native_ids):
+        blocks = [struct.pack("<IIQQ40x", 17, 0, 64 + 256, begun) + bytes(256)]
+        for native_id in native_ids:
+            data = bytearray(512)
+            struct.pack_into("<5Q96xQQ", data, 256, 1000, 0, native_id, native_id, 0, 64, 1)
+            blocks.append(struct.pack("<IIQ48x", 2, 0, 64 + len(data)) + data)
+        body = b"".join(blocks)
+        head = struct.pack("<8sIIQQQ", b"TAUPYPRT", PART_VERSION, 64, 1, 64 + len(body), 1 << 20)
+        (tmp_path / part.name).write_bytes(head.ljust(64, b"\0") + body)
+
+    write(1, 5)
+    for _ in range(2):  # only then it is known where their number is
+        assert len([*part.open_paths()]) == 1
+    file = part.open()
+    assert not part.find_new(file)
+    write(1, 5, 6)
+    assert not part.find_new(file) and part.states == {5: (5, 64)}
+    write(2, 5, 6)
+    assert part.find_new(file) and part.states == {5: (5, 64), 6: (6, 64)}
+    assert not part.find_new(file)
+    os.close(file)
 
 
 def test_records_of_threads_that_were_added_up_are_one(folder, tmp_path):
