@@ -460,7 +460,8 @@ def _waiting(db: ProfileDB, trial: TrialRow, _: Contents) -> list[Part]:
                 [cell if is_seen else None for cell, is_seen in zip(row, seen, strict=True)]
                 for row in view.rows
             ]
-            tables.append(names_first(replace(view, rows=rows)))
+            title = view.title.replace(" (", f", by {view.columns[-1].name} (")
+            tables.append(names_first(replace(view, title=title, rows=rows)))
     return [Part(views=[view]) for view in tables]
 
 

@@ -351,6 +351,7 @@ def test_a_state_in_which_only_others_were_seen_is_zero(tmp_path):
         view for section in sections if section.name == "waiting"
         for part in section.parts for view in part.views if view.columns[0].name == "routine"
     )  # fmt: skip
+    assert view.title == "WORKING OR WAITING, by routine (sampled)"
     names = [column.name for column in view.columns]
     of_states = [names.index(name) for name in ("on_cpu_ns", "runnable_ns", "sleeping_ns")]
     cells = {row[0]: [row[at] for at in of_states] for row in view.rows}
