@@ -36,7 +36,7 @@ from taupy.pprof.selection import Test
 from taupy.pprof.view import View
 from taupy.profiledb import metrics, query
 from taupy.profiledb.database import ProfileDB
-from taupy.profiledb.dimensions import following
+from taupy.profiledb.dimensions import TimerNames, following
 from taupy.profiledb.meaning import Resolved
 
 if TYPE_CHECKING:  # these views are imported only when they are shown
@@ -275,18 +275,23 @@ class Request:
             return views
         return [*views, *kernels.tables(*of, kernels.Options(activity=True))]
 
-    def _flat(self, threads: Sequence[ThreadRow], name: str) -> Answer:
+    def _flat(self, threads: Sequence[ThreadRow], name: str, ids: Sequence[str] = ()) -> Answer:
         """The flat profile of these threads, with libraries folded on request."""
         if self.args.fold_libraries:
             from taupy.pprof import paths
 
             return paths.flattened(self._call_paths(threads, name))
-        answer = metrics.flat_profile(self.db, self.trial_id, name, self._places(threads))
-        return self._not_empty(answer)
+        places = self._places(threads)
+        return self._not_empty(metrics.flat_profile(self.db, self.trial_id, name, places, ids))
 
     def _tables(self, threads: Sequence[ThreadRow], name: str) -> list[View]:
         args = self.args
-        answer = self._flat(threads, name)
+        naming = None
+        if args.list or args.fold_libraries or args.group or args.filter or args.where:
+            answer = self._flat(threads, name)  # whose routines all have their names
+        else:
+            naming = TimerNames(self.db)
+            answer = self._flat(threads, name, ids=("timer",))
         meant = self._meant(answer)
         if args.list:
             return [flat.names(answer.timers, meant)]
@@ -305,7 +310,7 @@ class Request:
             summaries=tuple(dict.fromkeys(sum(args.summary, ()))) or None,
             summary_only=args.summary_only,
         )
-        return flat.views(answer, threads, choice, meant, events_of, self._kinds(threads))
+        return flat.views(answer, threads, choice, meant, events_of, self._kinds(threads), naming)
 
     def _kinds(self, threads: Sequence[ThreadRow]) -> dict[str, list[ThreadRow]]:
         """For people who choose no threads: kinds that have several, which are shown together."""

@@ -11,6 +11,7 @@ never are.
 from __future__ import annotations
 
 import math
+from array import array
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeVar
@@ -44,7 +45,7 @@ class Answer:
         """Whether the values of parts add up to the value of the whole; false for ratios."""
         return self.formula.additive
 
-    def values(self, value: Literal["inclusive", "exclusive"]) -> list[float]:
+    def values(self, value: Literal["inclusive", "exclusive"]) -> Sequence[float]:
         """The value of each row; NaN where it has none."""
         return self.formula.values(self.table, value)
 
@@ -60,11 +61,15 @@ class Answer:
         )
         return [whole or own for whole, own in both]
 
-    def calls(self) -> list[int]:
-        return [int(count or 0) for count in self.table.column("calls")]
+    def calls(self) -> Sequence[int]:
+        return self._counts("calls")
 
-    def subroutines(self) -> list[int]:
-        return [int(count or 0) for count in self.table.column("subroutines")]
+    def subroutines(self) -> Sequence[int]:
+        return self._counts("subroutines")
+
+    def _counts(self, value: str) -> Sequence[int]:
+        numbers = self.table.column(value)
+        return numbers if isinstance(numbers, array) else [int(count or 0) for count in numbers]
 
     def by(self, *dimensions: str) -> Answer:
         """Summed over all other dimensions."""

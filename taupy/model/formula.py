@@ -8,6 +8,7 @@ the resulting values are for display only.
 from __future__ import annotations
 
 import math
+from array import array
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -95,7 +96,7 @@ class Formula:
         """The sums as a `Question` names them."""
         return tuple(term.text for term in self.sums)
 
-    def values(self, table: Table, value: str) -> list[float]:
+    def values(self, table: Table, value: str) -> Sequence[float]:
         """The formula's value for each row; NaN where it has none.
 
         Args:
@@ -103,6 +104,8 @@ class Formula:
         """
         if self.evaluate is None:
             numbers = self._column(table, self.sums[0], value)
+            if isinstance(numbers, array):  # of integers
+                return numbers
             return [math.nan if number is None else number for number in numbers]
         evaluate = self.evaluate
         return [
@@ -112,6 +115,9 @@ class Formula:
 
     def is_measured(self, table: Table, value: str) -> list[bool]:
         """For each row, whether all its sums were measured; see `Answer.measured`."""
+        columns = [self._column(table, term, value) for term in self.sums]
+        if columns and all(isinstance(column, array) for column in columns):
+            return [True] * len(table)
         return [None not in parts for parts in self._parts(table, value)]
 
     def _parts(self, table: Table, value: str) -> list[tuple[Any, ...]]:

@@ -81,6 +81,7 @@ class Question:
             some of the metrics counts for its nearest caller that has them all.
         largest: only this many rows, those with the largest `exclusive` of the first metric;
             None for all. Tables of such questions do not add up.
+        ids: dimensions of which the ids are the labels, because few of the labels are needed.
     """
 
     trials: tuple[int, ...]
@@ -91,6 +92,7 @@ class Question:
     values: tuple[Value, ...] = ("exclusive",)
     together: bool = False
     largest: int | None = None
+    ids: tuple[str, ...] = ()
 
     @property
     def dimensions(self) -> list[str]:
@@ -125,6 +127,6 @@ class Question:
 
         fields = json.loads(text)
         where = tuple(Condition(name, tuple(labels), how) for name, labels, how in fields["where"])
-        for name in ("trials", "metrics", "by", "values"):
+        for name in ("trials", "metrics", "by", "values", "ids"):
             fields[name] = tuple(fields[name])
         return cls(**{**fields, "where": where})

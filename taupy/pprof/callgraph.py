@@ -93,4 +93,4 @@ def _summed(
             if keys[at] == len(names):
                 names.append(other)
     summed = answer.summed(keys, len(names), outermost(parent, keys))
-    return figures.of(summed, names), summed
+    return figures.of(figures.Values.of(summed), range(len(names)), names), summed

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from heapq import nlargest, nsmallest
@@ -74,16 +75,23 @@ class Figures(NamedTuple):
     rows: tuple[int, ...] = ()
 
 
-def of(answer: Answer, names: Sequence[TimerRow]) -> list[Figures]:
-    """The figures of each row; `names` has one name per row."""
-    numbers = zip(
-        names,
-        answer.calls(),
-        answer.subroutines(),
-        answer.values("exclusive"),
-        answer.values("inclusive"),
-        strict=True,
-    )
+class Values(NamedTuple):
+    """The values of an answer's rows, column by column."""
+
+    calls: Sequence[float]
+    subroutines: Sequence[float]
+    exclusive: Sequence[float]
+    inclusive: Sequence[float]
+
+    @classmethod
+    def of(cls, answer: Answer) -> Values:
+        both = answer.values("exclusive"), answer.values("inclusive")
+        return cls(answer.calls(), answer.subroutines(), *both)
+
+
+def of(values: Values, rows: Sequence[int], names: Sequence[TimerRow]) -> list[Figures]:
+    """The figures of these rows; `names` has one name per row."""
+    numbers = zip(rows, names, *(taken(column, rows) for column in values), strict=True)
     return [
         Figures(
             *name,
@@ -96,7 +104,7 @@ def of(answer: Answer, names: Sequence[TimerRow]) -> list[Figures]:
             ratio(inclusive, calls),
             rows=(row,),
         )
-        for row, (name, calls, subroutines, exclusive, inclusive) in enumerate(numbers)
+        for row, name, calls, subroutines, exclusive, inclusive in numbers
     ]
 
 
@@ -130,7 +138,38 @@ def first(listed: Sequence[Figures], order: Order, answer: Answer | None) -> lis
         return shown
     above = set(rows)
     rest = [figures for row, figures in enumerate(listed) if row not in above]
-    return [*shown, _others(rest, answer)]
+    exclusive = [figures.exclusive for figures in rest]
+    return [
+        *shown,
+        others(
+            sum(figures.calls for figures in rest),
+            sum(figures.subroutines for figures in rest),
+            sum(exclusive)
+            if answer.additive
+            else answer.total(row for figures in rest for row in figures.rows),
+        ),
+    ]
+
+
+def taken(column: Sequence[float], rows: Sequence[int]) -> Sequence[float]:
+    """These rows of a column."""
+    return column if rows == range(len(column)) else [*map(column.__getitem__, rows)]
+
+
+def candidates(values: Values, rows: Sequence[int], order: Order) -> Sequence[int]:
+    """The rows among which the first are, so that the others need no names."""
+    if order.limit is None or len(rows) <= order.limit or order.sort in ("name", "stddev"):
+        return rows
+    name, _, per_call = order.sort.partition("-")
+    keys: Sequence[float] = taken(getattr(values, name), rows)
+    if per_call:
+        keys = [*map(sortable, map(ratio, keys, taken(values.calls, rows)))]
+    elif not isinstance(keys, array):  # of integers
+        keys = [*map(sortable, keys)]
+    bound = (nsmallest if order.reverse else nlargest)(max(order.limit, 1), keys)[-1]
+    if order.reverse:
+        return [row for row, key in zip(rows, keys, strict=True) if key <= bound]
+    return [row for row, key in zip(rows, keys, strict=True) if key >= bound]
 
 
 def _key(order: Order) -> tuple[Callable[[Figures], Any], bool]:
@@ -148,12 +187,8 @@ def sortable(value: float | None) -> float:
     return -math.inf if value is None or math.isnan(value) else value
 
 
-def _others(rest: Sequence[Figures], answer: Answer) -> Figures:
-    calls = sum(figures.calls for figures in rest)
-    if answer.additive:
-        exclusive = sum(figures.exclusive for figures in rest)
-    else:
-        exclusive = answer.total(row for figures in rest for row in figures.rows)
+def others(calls: float, subroutines: float, exclusive: float) -> Figures:
+    """The sum of the rows that are not shown."""
     return Figures(
         timer=OTHERS,
         short_name=OTHERS,
@@ -161,7 +196,7 @@ def _others(rest: Sequence[Figures], answer: Answer) -> Figures:
         line=None,
         groups="",
         calls=calls,
-        subroutines=sum(figures.subroutines for figures in rest),
+        subroutines=subroutines,
         exclusive=exclusive,
         inclusive=None,
         exclusive_per_call=ratio(exclusive, calls),

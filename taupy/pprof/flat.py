@@ -7,14 +7,16 @@ default strips locations and so merges all modules of a program into one `<modul
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, get_args
+from functools import cached_property
+from typing import Any, Literal, Protocol, get_args
 
 from taupy.model.answer import Answer
+from taupy.model.forest import members
 from taupy.model.kinds import Named
 from taupy.model.metric import Metric
-from taupy.model.rows import ThreadRow
+from taupy.model.rows import ThreadRow, TimerRow
 from taupy.pprof import figures
 from taupy.pprof.figures import Figures, Order
 from taupy.pprof.selection import Place, Test, place_of
@@ -38,6 +40,26 @@ class FlatOptions(Order):
     summary_only: bool = False
 
 
+class Naming(Protocol):
+    """The names of an answer's timers, which the few rows that are shown need."""
+
+    def timers(self, labels: Sequence[Any]) -> Sequence[TimerRow]:
+        """The timer of each label."""
+
+    def alike(self, labels: Sequence[Any]) -> Sequence[Hashable]:
+        """Something for each label that is equal if the full names are."""
+
+
+class _Timers(Naming):
+    """Labels that are timers."""
+
+    def timers(self, labels: Sequence[TimerRow]) -> Sequence[TimerRow]:
+        return labels
+
+    def alike(self, labels: Sequence[TimerRow]) -> Sequence[str]:
+        return [timer.timer for timer in labels]
+
+
 def views(
     answer: Answer,
     threads: Sequence[ThreadRow],
@@ -45,6 +67,7 @@ def views(
     meant: Test | None = None,
     events: Mapping[Place, View] | None = None,
     kinds: Mapping[str, Sequence[ThreadRow]] | None = None,
+    naming: Naming | None = None,
 ) -> list[View]:
     """The tables of these threads, and the chosen summaries.
 
@@ -57,72 +80,135 @@ def views(
         events: user events of a thread, shown below its table.
         kinds: title -> threads of one kind, which have one table with their sums instead of one
             each; there are then no summaries over all threads unless they are chosen.
+        naming: where the labels of the answer's timers are not timers: what these are.
     """
     choice = choice or FlatOptions()
     kinds = kinds or {}
     together = {place_of(thread) for mine in kinds.values() for thread in mine}
     if kinds and choice.summaries is None:
         choice = replace(choice, summaries=())
-    by_thread: dict[Place, list[Figures]] = {place_of(thread): [] for thread in threads}
-    by_timer: dict[str, list[Figures]] = {}
-    for thread, row in zip(answer.threads, figures.of(answer, answer.timers), strict=True):
-        by_thread[place_of(thread)].append(row)
-        by_timer.setdefault(row.timer, []).append(row)
+    rows = _Rows(answer, naming or _Timers(), choice, meant)
+    by_thread = rows.by_thread()
+    measured = [thread for thread in threads if place_of(thread) in by_thread]
     counts = [thread.threads for thread in answer.threads]
-    over = _Over(answer, number_of(at for at in threads if by_thread[place_of(at)]), counts)
-    spread: Mapping[str, float] = {}
+    over = _Over(answer, number_of(measured), counts)
+    everything = range(len(answer))
     if choice.sort == "stddev":  # which only sorts
-        spread = {name: over.spread(rows) for name, rows in by_timer.items()}
+        of_names = rows.routines(everything)
+        rows.spread = {of_name[0].timer: over.spread(of_name) for of_name in of_names}
     listed_views: list[View] = []
     for thread in () if choice.summary_only else threads:
         place = place_of(thread)
         if place in together:
             continue
-        if rows := by_thread[place]:
-            selected = _on_thread(rows, spread, meant, thread.kind)
-            listed_views.append(_thread_view(thread, *selected, answer, choice))
+        if place in by_thread:
+            shown, whole = rows.on_thread(by_thread[place], thread.kind)
+            listed_views.append(_thread_view(thread, shown, whole, answer, choice))
         if events and place in events:
             listed_views.append(events[place])
     for title, mine in kinds.items():
-        of_kind: dict[str, list[Figures]] = {}
-        for thread in mine:
-            for row in by_thread[place_of(thread)]:
-                of_kind.setdefault(row.timer, []).append(row)
+        of_kind = [row for thread in mine for row in by_thread.get(place_of(thread), ())]
         if of_kind:
             over_kind = _Over(answer, number_of(mine), counts)
-            shown = _summed(over_kind, of_kind, spread, "total", meant, choice)
-            listed_views.append(_summary_view("total", *shown, over_kind, choice, title))
+            summed = rows.summed(of_kind, over_kind, "total")
+            listed_views.append(_summary_view("total", *summed, over_kind, choice, title))
     of_statistic: dict[Statistic, tuple[list[Figures], float]] = {}
     for statistic in _summaries(choice, answer, over.threads):
         sums: Statistic = "total" if statistic == "mean" else statistic
         if sums not in of_statistic:
-            of_statistic[sums] = _summed(over, by_timer, spread, sums, meant, choice)
+            of_statistic[sums] = rows.summed(everything, over, sums)
         listed_views.append(_summary_view(statistic, *of_statistic[sums], over, choice))
     return listed_views
 
 
-def _summed(
-    over: _Over,
-    by_timer: Mapping[str, Sequence[Figures]],
-    spread: Mapping[str, float],
-    statistic: Statistic,
-    meant: Test | None,
-    choice: FlatOptions,
-) -> tuple[list[Figures], float]:
-    """The figures over threads that are shown, and the value of which percentages are shares; 0 if
-    there are none. (Only means of what is shown are taken, so the mean has those of the total.)"""
-    summed = [over.summary(rows, statistic) for rows in by_timer.values()]
-    whole = max((timer_figures.inclusive or 0 for timer_figures in summed), default=0)
-    chosen = _chosen(summed, spread, meant)
-    shown = figures.first(chosen, choice, over.answer if statistic == "total" else None)
-    return shown, 0 if statistic == "stddev" else whole
+class _Rows:
+    """The rows of an answer, by number; only those that may be shown become figures.
 
+    Attributes:
+        spread: by routine, if rows are sorted by it.
+    """
 
-def _chosen(
-    rows: Sequence[Figures], spread: Mapping[str, float], meant: Test | None
-) -> list[Figures]:
-    chosen = [row for row in rows if meant is None or meant(row)]
-    return [row._replace(stddev=spread[row.timer]) for row in chosen] if spread else chosen
+    def __init__(
+        self, answer: Answer, naming: Naming, choice: FlatOptions, meant: Test | None
+    ) -> None:
+        self._answer = answer
+        self._naming = naming
+        self._choice = choice
+        self._meant = meant
+        self._values = figures.Values.of(answer)
+        self.spread: Mapping[str, float] = {}
+
+    def by_thread(self) -> dict[Place, Sequence[int]]:
+        threads, codes = self._answer.table.labels["thread"], self._answer.table.codes["thread"]
+        if len(threads) == 1:
+            return {place_of(threads[0]): range(len(codes))} if codes else {}
+        of_code = members(codes, len(threads))
+        return {place_of(thread): of_code(code) for code, thread in enumerate(threads)}
+
+    @cached_property
+    def _routine_of(self) -> Sequence[Hashable]:
+        """Of each row, what is equal for equal names."""
+        alike = self._naming.alike(self._answer.table.labels["timer"])
+        return [*map(alike.__getitem__, self._answer.table.codes["timer"])]
+
+    def routines(self, rows: Sequence[int]) -> list[list[Figures]]:
+        """The figures of these rows by routine."""
+        of_routine: dict[Hashable, list[Figures]] = {}
+        for row in self._figures(rows):
+            of_routine.setdefault(self._routine_of[row.rows[0]], []).append(row)
+        return [*of_routine.values()]
+
+    def on_thread(self, rows: Sequence[int], kind: str) -> tuple[list[Figures], float]:
+        """The figures of a thread that are shown, and the value of which percentages are shares."""
+        values = self._values
+        whole = max(map(figures.sortable, figures.taken(values.inclusive, rows)), default=0)
+        if kind == "stream":  # a stream has no root row with its total
+            whole = max(whole, sum(map(figures.sortable, figures.taken(values.exclusive, rows))))
+        return self._first(rows), whole
+
+    def summed(
+        self, rows: Sequence[int], over: _Over, statistic: Statistic
+    ) -> tuple[list[Figures], float]:
+        """The figures over threads that are shown, and the value of which percentages are shares; 0
+        if there are none. (Only means of what is shown are taken: the mean has those of the
+        total.)"""
+        if statistic == "total" and len({*map(self._routine_of.__getitem__, rows)}) == len(rows):
+            whole = max(figures.taken(self._values.inclusive, rows), default=0)
+            return self._first(rows), whole
+        summed = [over.summary(of_routine, statistic) for of_routine in self.routines(rows)]
+        whole = max((routine.inclusive or 0 for routine in summed), default=0)
+        chosen = [routine for routine in summed if self._meant is None or self._meant(routine)]
+        total = self._answer if statistic == "total" else None
+        shown = figures.first(self._sortable(chosen), self._choice, total)
+        return shown, 0 if statistic == "stddev" else whole
+
+    def _first(self, rows: Sequence[int]) -> list[Figures]:
+        """The first of these rows, each by itself, and the sum of the others."""
+        if self._meant is not None:
+            timers = zip(rows, self._timers(rows), strict=True)
+            rows = [row for row, timer in timers if self._meant(timer)]
+        answer, values, order = self._answer, self._values, self._choice
+        few = self._figures(figures.candidates(values, rows, order))
+        shown = figures.first(self._sortable(few), order, None)
+        if len(shown) == len(rows):
+            return shown
+        above = {row.rows[0] for row in shown}
+        rest = [row for row in rows if row not in above]
+        calls, subroutines, exclusive, _ = (figures.taken(column, rest) for column in values)
+        own = sum(exclusive) if answer.additive else answer.total(rest)
+        return [*shown, figures.others(sum(calls), sum(subroutines), own)]
+
+    def _figures(self, rows: Sequence[int]) -> list[Figures]:
+        return figures.of(self._values, rows, self._timers(rows))
+
+    def _timers(self, rows: Sequence[int]) -> Sequence[TimerRow]:
+        labels, codes = self._answer.table.labels["timer"], self._answer.table.codes["timer"]
+        return self._naming.timers([labels[codes[row]] for row in rows])
+
+    def _sortable(self, listed: Sequence[Figures]) -> Sequence[Figures]:
+        if not self.spread:
+            return listed
+        return [row._replace(stddev=self.spread[row.timer]) for row in listed]
 
 
 def thread_title(thread: ThreadRow, metric: Metric) -> str:
@@ -154,25 +240,16 @@ def names(timers: Iterable[Named], meant: Test | None) -> View:
         for timer in timers
         if meant is None or meant(timer)
     }
-    listed = sorted(distinct, key=lambda names: names[0])
+    listed = sorted(distinct, key=lambda names: (names[0], names[-1]))
     return View(f"{len(listed)} ROUTINES:", figures.NAME_COLUMNS, listed)
 
 
 # --- one thread --------------------------------------------------------------
 
 
-def _on_thread(
-    rows: Sequence[Figures], spread: Mapping[str, float], meant: Test | None, kind: str
-) -> tuple[list[Figures], float]:
-    whole = max((figures.sortable(row.inclusive) for row in rows), default=0)
-    if kind == "stream":  # a stream has no root row with its total
-        whole = max(whole, sum(figures.sortable(row.exclusive) for row in rows))
-    return _chosen(rows, spread, meant), whole
-
-
 def _thread_view(
     thread: ThreadRow,
-    listed: Sequence[Figures],
+    shown: Sequence[Figures],
     whole: float,
     answer: Answer,
     choice: FlatOptions,
@@ -181,7 +258,7 @@ def _thread_view(
     return View(
         thread_title(thread, answer.metric),
         _columns(answer.metric, choice, "int"),
-        _cells(prefix, figures.first(listed, choice, answer), whole),
+        _cells(prefix, shown, whole),
     )
 
 

@@ -59,7 +59,11 @@ def view(
     summed = replace(answer, table=Table({}, {}, sums, len(names)))
     listed = [
         row._replace(percent=figures.share(row.inclusive, whole))
-        for row in figures.of(summed, [TimerRow(name, name, None, None, "") for name in names])
+        for row in figures.of(
+            figures.Values.of(summed),
+            range(len(names)),
+            [TimerRow(name, name, None, None, "") for name in names],
+        )
     ]
     chosen = figures.first(listed, order, summed)
     percent, exclusive, inclusive, calls, subroutines, _ = figures.value_columns(

@@ -85,6 +85,10 @@ _TIMER = """
      WHERE timer.id IN ({ids})
      ORDER BY timer.id, timer_group.name"""
 
+_SHARED = """
+    SELECT timer.id, timer.name FROM timer
+     WHERE timer.name IN (SELECT timer.name FROM timer GROUP BY timer.name HAVING count(*) > 1)"""
+
 _FILE = "SELECT timer.id, timer.file FROM timer WHERE timer.id IN ({ids})"
 
 _GROUP = """
@@ -389,6 +393,23 @@ def labels(db: ProfileDB, name: str, ids: Sequence[Any]) -> dict[Any, tuple[Any,
     if definition.several or definition.of == "trial":
         return {id: label_of.get(id, (None,)) for id in ids}
     return {id: label_of[id] for id in ids}
+
+
+class TimerNames:
+    """The timers of ids, asked for when they are shown."""
+
+    def __init__(self, db: ProfileDB) -> None:
+        self._db = db
+
+    def timers(self, ids: Sequence[int]) -> list[TimerRow]:
+        """The timer of each id."""
+        of_id = labels(self._db, "timer", ids)
+        return [of_id[id][0] for id in ids]
+
+    def alike(self, ids: Sequence[int]) -> list[Hashable]:
+        """For each id, something that is equal if the full names are."""
+        shared: dict[int, str] = dict(self._db.rows(_SHARED))
+        return [shared.get(id, id) for id in ids] if shared else [*ids]
 
 
 def _inherited(

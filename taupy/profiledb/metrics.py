@@ -92,15 +92,20 @@ def answer(
     name: str = "time",
     by: Sequence[str] = (),
     where: Sequence[Condition] = (),
+    ids: Sequence[str] = (),
 ) -> Answer:
     """The sums that the metric needs, and the formula that computes its values.
+
+    Args:
+        ids: dimensions of which the ids are the labels.
 
     Raises:
         NoSuchTrial, MissingMetric, UsageError: as `resolve`, or an unknown dimension.
     """
     trial = _metrics(db, trial_id, "step" in by)
     metric, formula = trial.meaning(name)
-    return of_meant(db, Meant((trial_id,), metric, formula, trial.sums(formula)), by, where)
+    meant = Meant((trial_id,), metric, formula, trial.sums(formula))
+    return of_meant(db, meant, by, where, ids=ids)
 
 
 def of_meant(
@@ -110,34 +115,44 @@ def of_meant(
     where: Sequence[Condition] = (),
     counted: Sequence[Value] = VALUES,
     beside: Sequence[str] = (),
+    ids: Sequence[str] = (),
 ) -> Answer:
     """As `answer`, for several trials in which the name has the same meaning.
 
     Args:
         counted: the values needed.
         beside: further sums, over call paths on which the whole metric was measured.
+        ids: dimensions of which the ids are the labels.
 
     Raises:
         UsageError: an unknown dimension.
     """
     sums = (*meant.sums, *beside)
     question = Question(
-        meant.trials, sums, tuple(by), tuple(where), values=tuple(counted), together=len(sums) > 1
-    )
+        meant.trials, sums, tuple(by), tuple(where), values=tuple(counted), together=len(sums) > 1,
+        ids=tuple(ids),
+    )  # fmt: skip
     return Answer(meant.metric.metric, meant.formula, values(db, question))
 
 
 def flat_profile(
-    db: ProfileDB, trial_id: int, name: str = "time", threads: Sequence[Place] | None = None
+    db: ProfileDB,
+    trial_id: int,
+    name: str = "time",
+    threads: Sequence[Place] | None = None,
+    ids: Sequence[str] = (),
 ) -> Answer:
     """Each timer with a value on each (selected) thread, in no particular order.
+
+    Args:
+        ids: dimensions of which the ids are the labels.
 
     Raises:
         NoSuchTrial: there is no such trial, or it has no such thread.
         MissingMetric, UsageError: as `resolve`.
     """
     where = [] if threads is None else [_threads(db, trial_id, threads)]
-    profile = answer(db, trial_id, name, ("thread", "timer"), where)
+    profile = answer(db, trial_id, name, ("thread", "timer"), where, ids)
     measured = profile.measured()
     if all(measured):
         return profile

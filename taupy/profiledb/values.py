@@ -73,7 +73,7 @@ def _all_of(db: ProfileDB, question: Question) -> Table:
     if _over_threads(translation):
         alone |= coverage.forked_threads(db, translation.trials)
     parts = translation.divided(db, alone) if alone else (translation, None)
-    tables = [_labelled(db, _summed(db, parts[0], parts[0].statement()), question.by)]
+    tables = [_labelled(db, _summed(db, parts[0], parts[0].statement()), question)]
     if parts[1] is not None:
         tables.append(_of_trees(db, parts[1]))
     return combine(tables) if len(tables) > 1 else tables[0]
@@ -129,9 +129,9 @@ def _coded(column: Sequence[Any], unique: bool) -> tuple[Sequence[int], Sequence
     return array("q", map(numbers.__getitem__, column)), distinct
 
 
-def _labelled(db: ProfileDB, summed: Table, by: Sequence[str]) -> Table:
+def _labelled(db: ProfileDB, summed: Table, question: Question) -> Table:
     """The table by the requested dimensions; rows with equal labels are merged."""
-    names, choices = _choices(db, summed, by)
+    names, choices = _choices(db, summed, question)
     if all({*map(len, choice or ())} <= {1} for choice in choices.values()):
         table = Table(
             {
@@ -147,13 +147,14 @@ def _labelled(db: ProfileDB, summed: Table, by: Sequence[str]) -> Table:
     for row, mine in enumerate(_groups(summed, choices)):
         rows += [row] * len(mine)
         codes += mine
+    by = question.by
     columns = zip(*codes, strict=True) if codes else [()] * len(by)
     expanded = summed.taken(rows)
     return merged(replace(expanded, codes=dict(zip(by, columns, strict=True)), labels=names))
 
 
 def _choices(
-    db: ProfileDB, summed: Table, by: Sequence[str]
+    db: ProfileDB, summed: Table, question: Question
 ) -> tuple[dict[str, Sequence[Any]], dict[str, Choices | None]]:
     """The labels of each dimension; and, for each id that it depends on, their codes.
 
@@ -161,9 +162,9 @@ def _choices(
     """
     names: dict[str, Sequence[Any]] = {}
     choices: dict[str, Choices | None] = {}
-    for name in by:
+    for name in question.by:
         ids = summed.labels[_source(summed, name)]
-        if dimension(name).is_id:  # the ids are the labels, and there may be a million
+        if dimension(name).is_id or name in question.ids:  # there may be a million
             names[name], choices[name] = ids, None
             continue
         numbers: dict[Any, int] = {}
@@ -230,12 +231,12 @@ def _of_trees(db: ProfileDB, translation: Translation) -> Table:
     if _over_threads(translation):
         whole, parent = coverage.called(whole, parent, streams)
     meeting = _meeting(translation, whole, streams)
-    names, choices = _choices(db, whole, translation.question.by)
+    names, choices = _choices(db, whole, translation.question)
     wanted = translation.columns(translation.question.values)
     if translation.by_path:
         taken = whole.taken([row for row, is_met in enumerate(meeting) if is_met])
         own: dict[Column, Sequence[Any]] = {name: taken.columns[name] for name in wanted}
-        return _labelled(db, replace(taken, columns=own), translation.question.by)
+        return _labelled(db, replace(taken, columns=own), translation.question)
     numbers: dict[tuple[int, ...], int] = {}
     groups = [
         [numbers.setdefault(codes, len(numbers)) for codes in of_row] if is_met else []

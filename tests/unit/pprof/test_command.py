@@ -32,6 +32,7 @@ from taupy.model.profile import ROOT_TIMER, Metric, Timer
 from taupy.model.sampled import ARGUMENTS
 from taupy.pprof import terminal
 from taupy.profiledb.database import ProfileDB
+from taupy.profiledb.dimensions import TimerNames
 from taupy.profiledb.writer import add_profile
 from tests.builders import call, event, host, profile_of, wide_profile
 
@@ -418,6 +419,29 @@ def test_a_flat_profile_is_shown_without_reading_the_call_paths(stored):
 
 def many_routines():
     return profile_of(host(call("main", 1, 0, [call(f"r{n:02}", 1, 100 - n) for n in range(40)])))
+
+
+def test_only_the_names_of_shown_routines_are_read(stored, pprof, monkeypatch):
+    stored(many_routines())
+    timers, asked = TimerNames.timers, []
+    monkeypatch.setattr(
+        TimerNames, "timers", lambda self, ids: asked.extend(ids) or timers(self, ids)
+    )
+    assert "-others-" in pprof("-s", "--limit", "3")
+    assert len({*asked}) == 3
+
+
+def test_routines_with_one_name_in_different_groups_are_one_in_a_summary(stored, pprof):
+    both = [call(Timer("f", groups=(group,)), 2, 30) for group in ("PYTHON", "PHASE")]
+    stored(profile_of(host(call("main", 1, 10, both))))
+    rows = csv.DictReader(io.StringIO(pprof("--summary", "total", "--csv")))
+    assert [(row["table"], row["timer"], row["calls"]) for row in rows] == [
+        ("thread", "main", "1"),
+        ("thread", "f", "2"),
+        ("thread", "f", "2"),
+        ("total", "main", "1"),
+        ("total", "f", "4"),
+    ]
 
 
 def test_a_terminal_shows_25_rows_and_the_sum_of_the_others(stored, pprof, monkeypatch):

@@ -9,6 +9,7 @@ Two threads, in milliseconds (exclusive / inclusive):
 """
 
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -211,6 +212,45 @@ def test_a_limit_shows_the_first_of_all_that_would_be_shown(sort, reverse):
         *listed[:9],
         "-others-",
     ]
+
+
+class _Ids:
+    """Names of timers by number, noted when they are asked for."""
+
+    def __init__(self, timers):
+        self.of_id, self.asked = timers, []
+
+    def timers(self, ids):
+        self.asked += ids
+        return [self.of_id[id] for id in ids]
+
+    def alike(self, ids):
+        return [self.of_id[id].timer for id in ids]
+
+
+@pytest.mark.parametrize("summary_only", (False, True))
+def test_only_routines_that_are_shown_are_named(summary_only):
+    rows = [row(f"f{n:03}", n, 0, n * MS, n * MS) for n in range(300)]
+    named = answer(rows)
+    naming = _Ids(named.table.labels["timer"])
+    numbers = {**named.table.labels, "timer": range(300)}
+    numbered = replace(named, table=replace(named.table, labels=numbers))
+    choice = flat.FlatOptions(limit=2, summary_only=summary_only)
+    views = flat.views(numbered, THREADS[:1], choice, naming=naming)
+    assert views == flat.views(named, THREADS[:1], choice)
+    assert {*naming.asked} == {298, 299}
+
+
+def test_equal_names_in_different_groups_are_one_routine_over_threads():
+    """As they are where all names are known."""
+    rows = [row("f", 1, 0, 5 * MS, 5 * MS), row("f", 2, 0, 7 * MS, 7 * MS, groups="PHASE")]
+    assert tables(rows, THREADS[:1], summaries=("total",), limit=1) == {
+        "NODE 0;CONTEXT 0;THREAD 0: MainThread": {
+            "f": (100, 7 * MS, 7 * MS, 2, 0, 3.5 * MS),
+            "-others-": (None, 5 * MS, None, 1, 0, None),
+        },
+        "FUNCTION SUMMARY (total):": {"f": (100, 12 * MS, 12 * MS, 3, 0, 4 * MS)},
+    }
 
 
 def test_threads_that_were_added_up_count_in_the_statistics_with_their_number():
