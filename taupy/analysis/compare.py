@@ -8,10 +8,10 @@ that have the row. The other sides are compared with the first. Names are matche
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from operator import sub
-from typing import Generic, TypeVar, overload
+from operator import itemgetter, sub
+from typing import Any, Generic, TypeVar, overload
 
 K = TypeVar("K", bound=Hashable)
 
@@ -66,7 +66,7 @@ class Comparison(Generic[K]):
         additive: whether values of rows add up to the total.
     """
 
-    rows: Sequence[Row[K]]
+    rows: Rows[K]
     totals: tuple[tuple[float, ...], ...] = ()
     additive: bool = True
     sides: int = 2
@@ -93,11 +93,10 @@ def compared(
         totals: each side's totals, one per trial; None if there are none.
         additive: False for ratios such as instructions per cycle.
     """
-    rows: Sequence[Row[K]]
     if [len(side) for side in sides] == [1, 1] and not _has_nan(sides[0][0], sides[1][0]):
-        rows = Pair(sides[0][0], sides[1][0], additive)  # by far the most frequent case
+        rows = Rows(sides, *_of_pair(sides[0][0], sides[1][0], additive))  # nearly always
     else:
-        rows = _rows(sides, additive)
+        rows = Rows(sides, *_of_all(sides, additive))
     whole = None
     if totals is not None:
         runs = tuple(tuple(map(float, side)) for side in totals)
@@ -107,63 +106,92 @@ def compared(
     return Comparison(rows, (), additive, len(sides))
 
 
-def _rows(sides: Sequence[Sequence[Runs[K]]], additive: bool) -> list[Row[K]]:
-    keys: dict[K, None] = {}
-    for side in sides:
-        for trial in side:
-            keys.update(dict.fromkeys(trial))
-    rows = []
-    for key in keys:
-        runs = tuple([tuple([trial.get(key, math.nan) for trial in side]) for side in sides])
-        values = tuple([_median_of_present(values) for values in runs])
-        rows.append(Row(key, values, runs, _impact(values, additive)))
-    rows = [row for row in rows if row.sides]
-    # By impact, then by value, then in input order.
-    rows.sort(key=_size, reverse=True)
-    return rows
+class Rows(Sequence[Row[K]]):
+    """Rows in order, each computed on access: few of a million are ever shown.
 
+    Attributes:
+        sides: each side's trials.
+        keys, impacts: of each row.
+    """
 
-class Pair(Sequence[Row[K]]):
-    """The rows of two trials, in order, each computed on access: few of them are ever shown."""
-
-    def __init__(self, first: Runs[K], second: Runs[K], additive: bool) -> None:
-        self._first, self._second = first, second
-        alike = first.keys() == second.keys()
-        keys = list(second) if alike else _in_both_first(first, second)
-        self._keys = keys
-        if alike:
-            after = list(second.values())
-            self._impacts = list(map(sub, after, map(first.__getitem__, keys)))
-            order = sorted(range(len(keys)), key=after.__getitem__, reverse=True)
-        else:
-            alone = 1 if additive else 0
-            self._impacts = [
-                second[key] - first[key]
-                if key in first and key in second
-                else (second.get(key, 0.0) - first.get(key, 0.0)) * alone
-                for key in keys
-            ]
-            order = list(range(len(keys)))
-        order.sort(key=list(map(abs, self._impacts)).__getitem__, reverse=True)
-        self._order = order
+    def __init__(
+        self, sides: Sequence[Sequence[Runs[K]]], keys: Sequence[K], impacts: Sequence[float]
+    ) -> None:
+        self.sides = sides
+        self.keys = keys
+        self.impacts = impacts
 
     def __len__(self) -> int:
-        return len(self._order)
+        return len(self.keys)
 
     @overload
     def __getitem__(self, at: int) -> Row[K]: ...
     @overload
-    def __getitem__(self, at: slice) -> list[Row[K]]: ...
-    def __getitem__(self, at: int | slice) -> Row[K] | list[Row[K]]:
+    def __getitem__(self, at: slice) -> Rows[K]: ...
+    def __getitem__(self, at: int | slice) -> Row[K] | Rows[K]:
         if isinstance(at, slice):
-            return [self._row(place) for place in self._order[at]]
-        return self._row(self._order[at])
+            return Rows(self.sides, self.keys[at], self.impacts[at])
+        key = self.keys[at]
+        runs = tuple([tuple([trial.get(key, math.nan) for trial in side]) for side in self.sides])
+        return Row(key, tuple(map(_median_of_present, runs)), runs, self.impacts[at])
 
-    def _row(self, place: int) -> Row[K]:
-        key = self._keys[place]
-        first, two = self._first.get(key), self._second.get(key)
-        runs = (math.nan if first is None else first,), (math.nan if two is None else two,)
-        return Row(key, (first, two), runs, self._impacts[place])
+    def by(self, order: Callable[[Row[K]], Any]) -> Rows[K]:
+        """The rows in another order; equal ones stay as they are."""
+        sizes = [*map(order, self)]
+        places = sorted(range(len(self)), key=sizes.__getitem__)
+        keys, impacts = [self.keys[at] for at in places], [self.impacts[at] for at in places]
+        return Rows(self.sides, keys, impacts)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether each trial has each row; of trials without NaN."""
+        return all(len(trial) == len(self) for side in self.sides for trial in side)
+
+    def values(self, side: int) -> Sequence[float | None]:
+        """A side's median in each row; None if it lacks the row."""
+        return medians(self.sides[side], self.keys)
+
+
+def medians(trials: Sequence[Runs[K]], keys: Sequence[K]) -> Sequence[float | None]:
+    """The median of each key over the trials that have it; None if none has."""
+    if len(trials) == 1:
+        return [None if value != value else value for value in map(trials[0].get, keys)]
+    return [_median_of_present([trial.get(key, math.nan) for trial in trials]) for key in keys]
+
+
+def _of_all(sides: Sequence[Sequence[Runs[K]]], additive: bool) -> tuple[list[K], list[float]]:
+    """The keys that have values, and their impacts: by impact, then by value, then in input
+    order."""
+    keys = [*dict.fromkeys(key for side in sides for trial in side for key in trial)]
+    rows = []
+    for key, *values in zip(keys, *(medians(side, keys) for side in sides), strict=True):
+        present = [abs(value) for value in values if value is not None]
+        if present:
+            impact = _impact(values, additive)
+            rows.append((abs(impact), max(present), key, impact))
+    rows.sort(key=itemgetter(0, 1), reverse=True)
+    return [key for *_, key, _ in rows], [impact for *_, impact in rows]
+
+
+def _of_pair(first: Runs[K], second: Runs[K], additive: bool) -> tuple[list[K], list[float]]:
+    """The same of two trials."""
+    if first.keys() == second.keys():
+        keys = list(second)
+        after = list(second.values())
+        impacts = list(map(sub, after, map(first.__getitem__, keys)))
+        order = sorted(range(len(keys)), key=after.__getitem__, reverse=True)
+    else:
+        keys = _in_both_first(first, second)
+        alone = 1 if additive else 0
+        impacts = [
+            second[key] - first[key]
+            if key in first and key in second
+            else (second.get(key, 0.0) - first.get(key, 0.0)) * alone
+            for key in keys
+        ]
+        order = list(range(len(keys)))
+    order.sort(key=list(map(abs, impacts)).__getitem__, reverse=True)
+    return [keys[at] for at in order], [impacts[at] for at in order]
 
 
 def _in_both_first(first: Runs[K], second: Runs[K]) -> list[K]:
@@ -210,7 +238,3 @@ def _impact(values: Sequence[float | None], additive: bool) -> float:
         if abs(change) > abs(largest):
             largest = change
     return largest
-
-
-def _size(row: Row[K]) -> tuple[float, float]:
-    return abs(row.impact), max([abs(value) for value in row.values if value is not None])

@@ -13,7 +13,7 @@ from functools import partial
 from itertools import chain
 from typing import Any, Literal, get_args
 
-from taupy.analysis.compare import Comparison, Row, compared, median
+from taupy.analysis.compare import Comparison, Row, compared, medians
 from taupy.analysis.line_times import LineRow
 from taupy.analysis.match import LEVELS, Key, Level, NameTable
 from taupy.analysis.operator_match import Nested
@@ -134,14 +134,30 @@ class ComparisonOptions(Asked):
 
 
 class Medians(Mapping[Hashable, tuple[float | None, ...]]):
-    """Each row's median on each side, computed on access, since few rows are shown."""
+    """Each row's median on each side, computed on access, since few rows are shown; `unknown`: the
+    sides that have none."""
 
-    def __init__(self, sides: Sequence[Sequence[Mapping[Hashable, float]]]) -> None:
+    def __init__(
+        self,
+        sides: Sequence[Sequence[Mapping[Hashable, float]]],
+        unknown: Collection[int] = (),
+    ) -> None:
         self._sides = sides
+        self._unknown = unknown
+
+    def of_side(self, side: int, keys: Sequence[Hashable]) -> Sequence[float | None]:
+        """The medians of these rows on one side."""
+        return medians(() if side in self._unknown else self._sides[side], keys)
+
+    def without(self, sides: Collection[int]) -> Medians:
+        """The same, not known of these sides."""
+        return Medians(self._sides, sides)
 
     def __getitem__(self, key: Hashable) -> tuple[float | None, ...]:
-        runs = ([trial[key] for trial in side if key in trial] for side in self._sides)
-        return tuple(median(values) if values else None for values in runs)
+        return tuple(self.of_side(side, (key,))[0] for side in range(len(self._sides)))
+
+    def __bool__(self) -> bool:
+        return any(map(any, self._sides))
 
     def __iter__(self) -> Iterator[Hashable]:
         return iter({key for side in self._sides for trial in side for key in trial})
@@ -176,7 +192,7 @@ class ComparedTable:
     value: Value | Statistic
     comparison: Comparison[Hashable]
     keys: Mapping[Hashable, Key]
-    calls: Mapping[Hashable, tuple[float | None, ...]] = field(default_factory=dict)
+    calls: Medians = field(default_factory=lambda: Medians(()))
     sums: bool = True
     of_timers: Sequence[Mapping[TimerRow, Key]] = ()
     has_imports: bool = True
@@ -393,7 +409,7 @@ class _Comparing:
             for side in self.sides
         ]
         answer = self._answer("host", self._runs(of_sides, _of_labels(LINE, named)), keys)
-        answer.calls = {}  # nobody has counted them
+        answer.calls = Medians(())  # nobody has counted them
         if all(line_names.are_exact(self.db, trial, keys_of[trial]) for trial in trials):
             return answer
         answer.estimated = True
@@ -419,15 +435,13 @@ class _Comparing:
 
     def mark_sampled(self, answer: ComparedTable) -> None:
         """Of a trial that was only looked at, times are estimates, and calls are not known."""
-        sampled = [any(trial.is_sampled for trial in side.trials) for side in self.sides]
-        if answer.calls:
-            answer.calls = {
-                key: tuple(
-                    None if unknown else number
-                    for number, unknown in zip(answer.calls[key], sampled, strict=True)
-                )
-                for key in {row.key: None for row in answer.comparison.rows}
-            }
+        answer.calls = answer.calls.without(
+            [
+                at
+                for at, side in enumerate(self.sides)
+                if any(trial.is_sampled for trial in side.trials)
+            ]
+        )
         if answer.estimated or answer.metric.unit != "ns":
             return
         answer.estimated = True
@@ -617,13 +631,18 @@ def warnings(sides: Sequence[Side], of_places: Sequence[ComparedTable]) -> list[
     """Where the names of two sides hardly match, so that most rows are on one side only."""
     texts: list[str] = []
     for answer in of_places:
-        if answer.by not in _NAMED or not answer.comparison.additive:
+        rows = answer.comparison.rows
+        if answer.by not in _NAMED or not answer.comparison.additive or rows.is_complete:
             continue
-        keys = answer.keys
-        rows = [row for row in answer.comparison.rows if not _is_whole(keys, row.key)]
+        columns = [rows.values(at) for at in range(len(sides))]
+        parts = [not _is_whole(answer.keys, key) for key in rows.keys]
         values_of: dict[str, dict[Hashable, float]] = {
-            side.letter: {row.key: value for row in rows if (value := row.values[at]) is not None}
-            for at, side in enumerate(sides)
+            side.letter: {
+                key: value
+                for key, value, is_part in zip(rows.keys, column, parts, strict=True)
+                if is_part and value is not None
+            }
+            for side, column in zip(sides, columns, strict=True)
         }
         texts += names_apart(values_of, answer.metric.name)
     return list(dict.fromkeys(texts))
@@ -677,8 +696,8 @@ def _events(db: ProfileDB, sides: Sequence[Side], question: ComparisonOptions) -
     if not comparison.rows:
         raise UsageError("these trials have no user events")
     # Events have different units, so only relative changes are comparable.
-    comparison.rows = sorted(
-        comparison.rows, key=lambda row: -max(map(_relative, _ratios(row)), default=0.0)
+    comparison.rows = comparison.rows.by(
+        lambda row: -max(map(_relative, _ratios(row)), default=0.0)
     )
     return ComparedTable(
         by="event",

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from taupy import units
 from taupy.analysis.comparable import Difference
-from taupy.analysis.compare import Row
+from taupy.analysis.compare import Row, Rows
 from taupy.comparison.comparison import ComparedTable
 from taupy.comparison.operators import BY as OPERATORS
 from taupy.comparison.operators import SIGNATURE
@@ -215,21 +215,19 @@ def _of(answer: ComparedTable) -> str:
     return answer.value if answer.value in ("calls", "subroutines") else answer.metric.name
 
 
-def _ordered(answer: ComparedTable, shown: Shown) -> list[Row[Hashable]]:
-    rows = list(answer.comparison.rows)
+def _ordered(answer: ComparedTable, shown: Shown) -> Rows[Hashable]:
+    rows = answer.comparison.rows
     keys = answer.keys
     others = range(1, answer.comparison.sides)
     if shown.sort == "name":
-        rows.sort(key=lambda row: keys[row.key].timer)
+        rows = rows.by(lambda row: keys[row.key].timer)
     elif shown.sort == "ratio":
-        rows.sort(key=lambda row: -max((_apart(row.ratio(at)) for at in others), default=0))
+        rows = rows.by(lambda row: -max((_apart(row.ratio(at)) for at in others), default=0))
     elif shown.sort == "difference":
-        rows.sort(key=lambda row: -max(row.difference(at) or 0 for at in others))
+        rows = rows.by(lambda row: -max(row.difference(at) or 0 for at in others))
     elif shown.sort == "value":
-        rows.sort(key=lambda row: -max(value or 0 for value in row.values))
-    if shown.reverse:
-        rows.reverse()
-    return rows
+        rows = rows.by(lambda row: -max(value or 0 for value in row.values))
+    return rows[::-1] if shown.reverse else rows
 
 
 def _apart(ratio: float | None) -> float:
@@ -387,10 +385,10 @@ class _Layout:
             for value, number in zip(values, calls, strict=True)
         ]
 
-    def others(self, rows: Sequence[Row[Hashable]]) -> list[Cell]:
+    def others(self, rows: Rows[Hashable]) -> list[Cell]:
         """One row for all rows that are not shown."""
         at_all = range(len(self.sides))
-        sums = [_sum([row.values[at] for row in rows]) for at in at_all]
+        sums = [_sum(rows.values(at)) for at in at_all]
         summed: Row[Hashable] = Row("others", tuple(sums), ())
         cells: list[Cell] = [self._table(), "", "", *sums]
         for at in range(1, len(self.sides)):
@@ -403,7 +401,7 @@ class _Layout:
             cells += [self.answer.comparison.share(summed, at) for at in range(len(self.sides))]
         if self.counts:
             calls = self.answer.calls
-            cells += [_sum([calls[row.key][at] for row in rows]) for at in at_all]
+            cells += [_sum(calls.of_side(at, rows.keys)) for at in at_all]
         cells += [None] * len(self.sides)
         name = f"-others- ({units.count(len(rows))} {'row' if len(rows) == 1 else 'rows'})"
         empty = len(self.sides) * self.roofs + 2 * len(self.answer.kernels)

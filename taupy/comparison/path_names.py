@@ -7,7 +7,7 @@ from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from taupy.analysis.match import Key, Level, NameTable
 from taupy.comparison.matching import matched
 from taupy.comparison.sides import Side
-from taupy.model.forest import places_of, preorder
+from taupy.model.forest import callers_first, places_of
 from taupy.model.question import Question
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.values import values
@@ -31,18 +31,23 @@ class Paths(Mapping[Hashable, Key]):
         timers = [{timer: timer for timer in side.labels["timer"]} for side in tables]
         self._steps: list[tuple[int, Key]] = []  # a path's parent, -1 for none, and last timer
         self.of_sides: list[dict[int, int]] = []
-        key_of: dict[tuple[Hashable, int], int] = {}
+        key_of: dict[int, int] = {}
+        number_of: dict[Hashable, int] = {}  # of a routine's identity
         for side, names in zip(tables, matched(db, trials, timers, level, table), strict=True):
-            paths, above, lasts = map(side.row_labels, by)
+            paths, above = map(side.row_labels, ("callpath", "parent"))
             parents = places_of(above, paths)
-            own: dict[int, int] = {}
-            for row in preorder(parents):
-                parent = own[paths[parents[row]]] if parents[row] >= 0 else -1
-                last = names[lasts[row]]
-                key = own[paths[row]] = key_of.setdefault((last.identity, parent), len(key_of))
-                if key == len(self._steps):
-                    self._steps.append((parent, last))
-            self.of_sides.append(own)
+            keys = [names[timer] for timer in side.labels["timer"]]
+            numbers = [number_of.setdefault(key.identity, len(number_of)) for key in keys]
+            timers_of_rows = side.codes["timer"]
+            own = [-1] * (len(paths) + 1)  # the last: what is above a root
+            for row in callers_first(parents):
+                parent, timer = own[parents[row]], timers_of_rows[row]
+                step = (parent + 1) << 32 | numbers[timer]
+                if step not in key_of:
+                    key_of[step] = len(key_of)
+                    self._steps.append((parent, keys[timer]))
+                own[row] = key_of[step]
+            self.of_sides.append(dict(zip(paths, own, strict=False)))
 
     def is_root(self, key: Hashable, names: Collection[str]) -> bool:
         """Whether it is a root with one of these names."""

@@ -187,27 +187,44 @@ class TrialValues:
             where: the restriction with which the answer was requested.
         """
         codes, trials = answer.table.codes, answer.table.labels["trial"]
-        threads = codes.get("thread", codes["trial"])
-        places, sums = answer.grouped(
-            None if key is None else (trial, thread, key)
-            for trial, thread, key in zip(codes["trial"], threads, keys, strict=True)
-        )
-        times = sums.table.column("exclusive", COUNTED) if self.timed else [None] * len(places)
-        counted = any(column.value == "calls" for column in sums.table.columns)
-        counts = sums.calls() if counted else [0] * len(places)
         runs_of: dict[int, Runs] = {}
-        for (trial, _, key), number, calls, time in zip(
-            places, self._numbers(sums), counts, times, strict=True
-        ):
-            runs = runs_of.setdefault(trials[trial], Runs({}, {}, {}))
-            runs.calls[key] = runs.calls.get(key, 0) + calls
-            if time is not None:
-                runs.times[key] = runs.times.get(key, 0) + time
-            if number == number:
-                runs.values[key] = self._joined(runs.values.get(key), number)
+        if "thread" in codes or len(trials) > 1:
+            places, sums = answer.grouped(
+                None if key is None else (trial, thread, key)
+                for trial, thread, key in zip(
+                    codes["trial"], codes.get("thread", codes["trial"]), keys, strict=True
+                )
+            )
+            for (trial, _, key), number, calls, time in zip(
+                places, *self._columns(sums), strict=True
+            ):
+                runs = runs_of.setdefault(trials[trial], Runs({}, {}, {}))
+                runs.calls[key] = runs.calls.get(key, 0) + calls
+                if time is not None:
+                    runs.times[key] = runs.times.get(key, 0) + time
+                if number == number:
+                    runs.values[key] = self._joined(runs.values.get(key), number)
+        elif len(answer):  # of one trial, perhaps a million call paths
+            names, sums = answer.grouped(keys)
+            numbers, counts, times = (
+                {key: value for key, value in zip(names, column, strict=True)
+                 if value is not None and value == value}
+                for column in self._columns(sums)
+            )  # fmt: skip
+            if names:
+                runs_of[trials[0]] = Runs(numbers, counts, times)
         for trial_id, runs in runs_of.items():
             self._finish(runs, trial_id, where, "step" in codes)
         return runs_of
+
+    def _columns(
+        self, sums: Answer
+    ) -> tuple[Sequence[float], Sequence[float], Sequence[float | None]]:
+        """The numbers of these sums, their calls, and the time in which they were measured."""
+        counted = any(column.value == "calls" for column in sums.table.columns)
+        calls = sums.calls() if counted else [0] * len(sums)
+        times = sums.table.column("exclusive", COUNTED) if self.timed else [None] * len(sums)
+        return self._numbers(sums), calls, times
 
     def totals(self, where: Where | None = None) -> dict[int, float]:
         """The total of each trial: of calls, or else of exclusive values."""

@@ -67,7 +67,10 @@ class Verdict(NamedTuple):
 def verdicts(answer: ComparedTable, side: int, rule: Rule) -> dict[Hashable, Verdict]:
     """Verdicts by key, for rows with several runs on both sides."""
     comparison = answer.comparison
-    rows = [row for row in comparison.rows if _repeated(row, side)]
+    of_sides = comparison.rows.sides
+    if min(len(of_sides[0]), len(of_sides[side])) < 2:
+        return {}
+    rows = [*comparison.rows]
     whole = comparison.totals
     counts = len(whole[0]) if whole else 0, len(whole[side]) if whole else 0
     least = 0.0
@@ -106,10 +109,6 @@ def verdicts(answer: ComparedTable, side: int, rule: Rule) -> dict[Hashable, Ver
             alone, adjusted, interval, _word(row, side, adjusted, interval, rule), untested
         )
     return verdict_of
-
-
-def _repeated(row: Row[Hashable], side: int) -> bool:
-    return len(row.runs[0]) > 1 and len(row.runs[side]) > 1
 
 
 def _complete(row: Row[Hashable], side: int) -> bool:

@@ -99,6 +99,8 @@ class Answer:
         """
         numbers: dict[K, int] = {}
         groups = [-1 if key is None else numbers.setdefault(key, len(numbers)) for key in keys]
+        if len(numbers) == len(groups):
+            return list(numbers), replace(self, table=replace(self.table, codes={}, labels={}))
         return list(numbers), self.summed(groups, len(numbers))
 
     @property

@@ -91,7 +91,7 @@ class Values(NamedTuple):
 
 def of(values: Values, rows: Sequence[int], names: Sequence[TimerRow]) -> list[Figures]:
     """The figures of these rows; `names` has one name per row."""
-    numbers = zip(rows, names, *(taken(column, rows) for column in values), strict=True)
+    numbers = zip(*(taken(column, rows) for column in values), strict=True)
     return [
         Figures(
             *name,
@@ -104,7 +104,9 @@ def of(values: Values, rows: Sequence[int], names: Sequence[TimerRow]) -> list[F
             ratio(inclusive, calls),
             rows=(row,),
         )
-        for row, name, calls, subroutines, exclusive, inclusive in numbers
+        for row, name, (calls, subroutines, exclusive, inclusive) in zip(
+            rows, names, numbers, strict=True
+        )
     ]
 
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from taupy.analysis.compare import Rows
 from taupy.analysis.match import NameTable
 from taupy.answers import compare
 from taupy.comparison import comparison
@@ -177,6 +178,24 @@ def test_call_paths(pair):
     assert found[f"{main} => {f} => {g}"] == (50, 40)
     assert found[f"{main} => {g}"] == (5, 5)
     assert answer.calls[answer.comparison.rows[0].key] == (3, 3)
+
+
+def test_only_call_paths_that_are_shown_become_rows(db, monkeypatch):
+    for number in (1, 2):
+        add_profile(db, wide_profile(300, timers=40, number=number, seed=number))
+    row_at, made = Rows.__getitem__, []
+
+    def counted(rows, at):
+        row = row_at(rows, at)
+        if isinstance(at, int):
+            made.append(at)
+        return row
+
+    monkeypatch.setattr(Rows, "__getitem__", counted)
+    chosen = compare.Options(by="callpath", limit=3)
+    *_, view = compare.compared(db, ["1", "2"], chosen).views()
+    assert len(view.rows) == 4
+    assert len(made) == 3
 
 
 def test_call_paths_are_named_without_a_statement_for_each(tmp_path):
