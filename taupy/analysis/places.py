@@ -35,7 +35,7 @@ from taupy.model.forest import callers_first, levels, members
 from taupy.model.metric import TIME
 from taupy.model.profile import Profile
 from taupy.model.rows import ThreadRow, TimerRow
-from taupy.model.sampled import READY, suspended_line
+from taupy.model.sampled import CPU_TIME, READY, suspended_line
 from taupy.model.table import Amount, Table
 from taupy.model.thread_groups import MAIN
 
@@ -155,16 +155,20 @@ class Seen:
         asleep: samples, and the sampled time without work [ns].
         waits: lines at which coroutines were suspended, each with how often and for how long [ns].
         ready_ns: how long threads, by their codes, were on a CPU, or seen in a queue for one.
+        cpu_ns: how long they were on a CPU, which is exact.
     """
 
     asleep: dict[int, tuple[int, float]] = field(default_factory=dict)
     waits: dict[int, list[tuple[int, int, float]]] = field(default_factory=dict)
     ready_ns: dict[int, float] = field(default_factory=dict)
+    cpu_ns: dict[int, float] = field(default_factory=dict)
 
     def note_ready(self, thread: int, event: str, ns: float) -> None:
         """Note what an event says of how long a thread, by its code, could work."""
         if event in READY:
             self.ready_ns[thread] = self.ready_ns.get(thread, 0.0) + ns
+        if event == CPU_TIME:
+            self.cpu_ns[thread] = self.cpu_ns.get(thread, 0.0) + ns
 
     @classmethod
     def of_profile(cls, profile: Profile) -> Seen:
@@ -924,19 +928,27 @@ class _Tally:
     @cached_property
     def off_cpu(self) -> dict[tuple[int, int], float]:
         """The time of routines of the program beyond what each of their threads can have worked.
-        Not of the main thread: where it has to wait for a processor and nothing has seen that, its
-        work would count as waiting."""
-        tree, ready = self.tree, self.seen.ready_ns
+        On the main thread, of those that were seen asleep for longer than it had a CPU in all, such
+        as a loop that sleeps until something is true, and waits for a processor whenever it wakes:
+        otherwise, where nothing has seen that it waits for one, its work would count as waiting."""
+        tree, ready, cpu = self.tree, self.seen.ready_ns, self.seen.cpu_ns
         owner_of = [owner for _, owner in self.contexts]
         spent: dict[tuple[int, int], float] = defaultdict(float)
         for thread, context, ns in zip(tree.thread, self.context, tree.exclusive, strict=True):
             if thread in ready and ns and owner_of[context] >= 0:
                 spent[thread, owner_of[context]] += ns
+        slept: dict[tuple[int, int], float] = defaultdict(float)
+        for row, (looks, ns) in self.seen.asleep.items():
+            slept[tree.thread[row], owner_of[self.context[row]]] += ns if looks >= _LOOKS else 0.0
         beyond: dict[tuple[int, int], float] = defaultdict(float)
         for (thread, owner), ns in spent.items():
-            group = self.groups[thread]
-            if ns > ready[thread] and self.names[group] != MAIN:
-                beyond[group, owner] += ns - ready[thread]
+            group, worked = self.groups[thread], ready[thread]
+            if self.names[group] == MAIN:
+                worked = cpu.get(thread, ns)
+                if slept[thread, owner] <= worked:
+                    continue
+            if ns > worked:
+                beyond[group, owner] += ns - worked
         return dict(beyond)
 
     def _callees(self, group: int, owner: int) -> list[Part]:

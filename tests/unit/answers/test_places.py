@@ -43,15 +43,20 @@ def root(*children, start=0):
 MAIN = own("<module>")
 
 
-def found(profile, tmp_path):
-    """The groups as they are read from a database, checked against those of the profile itself."""
+def stored(profile, tmp_path):
+    """The groups as they are read from a database."""
     tmp_path.mkdir(exist_ok=True)
     path = tmp_path / "t.db"
     with ProfileDB.open(path, create=True) as db:
         add_profile(db, profile)
     with ProfileDB.open(path) as db:
         trial = db.latest().id
-        groups = places.of_table(db, trial, values(db, places.question(trial)))
+        return places.of_table(db, trial, values(db, places.question(trial)))
+
+
+def found(profile, tmp_path):
+    """The same, checked against those of the profile itself."""
+    groups = stored(profile, tmp_path)
     assert groups == places.of_profile(profile)
     return {group.group: group for group in groups}
 
@@ -380,6 +385,22 @@ def test_the_hottest_place_is_that_of_the_threads_that_the_main_thread_waits_for
     busy = host(root(call(MAIN, 1, 5, [call(work, 1, 40), call(join, 1, 9)])))
     assert _hottest(profile_of(busy, thread)) == ("main thread", "work (app.py:3)")
     assert places.hottest([]) is None
+
+
+@pytest.mark.parametrize(
+    ("cpu_ns", "slept", "off_cpu_ns"),
+    [(40, [15, 15, 15], 860), (850, [15, 15, 15], 0), (40, [12, 12, 12], 0), (40, [45], 0)],
+    ids=["polls", "works", "hardly sleeps", "is seen once"],
+)
+def test_a_main_thread_that_sleeps_for_longer_than_it_works_waits(
+    cpu_ns, slept, off_cpu_ns, tmp_path
+):
+    """It waits for a processor most of the time: more than it sleeps."""
+    noted = [event(CPU_TIME, [cpu_ns], "ns"), event(STATES[1], [700], "ns")]
+    noted += [replace(event(STATES[2], slept, "ns"), row=1)]
+    (group,) = stored(profile_of(host(root(call(MAIN, 1, 900)), events=noted)), tmp_path)
+    place = group.places[0]
+    assert (place.off_cpu_ns, place.waits_ns) == (off_cpu_ns, off_cpu_ns)
 
 
 def test_threads_that_had_no_processor_for_their_time_wait(tmp_path):
