@@ -522,6 +522,24 @@ def answer(number):
     return bytes([number % 251]) * 4_000_000
 print(sum(answer(number)[0] for number in range(70)))
 """
+PRICES = """\
+import functools
+@functools.lru_cache(maxsize=64)
+def price(item):
+    value = 1.0
+    for year in range(120):
+        value *= 1 + 0.02 * ((item + year) % 3 - 1)
+    return value
+def discount(price, quantity):
+    return price * (0.9 if quantity > 10 else 1.0)
+def main():
+    total = 0.0
+    for order in range(60_000):
+        item = order % 90
+        total += discount(price(item), order % 13)
+    print(round(total))
+main()
+"""
 LOSSES = """\
 import torch
 torch.set_num_threads(1)
@@ -545,6 +563,8 @@ CASES = {
     "frames": (MEMORY, 2, FRAMES, {
         "import time": "import collections, time", "= []": "= collections.deque(maxlen=2)"}),
     "answers": (MEMORY, 3, ANSWERS, {".cache": ".lru_cache(maxsize=8)"}),
+    "prices": (f"{SAME}: cache hardly hit", 3, PRICES, {
+        "=64": "=128", "60_000": "1_500_000"}),
     "losses": (MEMORY, 4, LOSSES, {".mean()\n    print": ".mean().item()\n    print"}),
     "grid": (f"{SAME}: the same arguments", 4, GRID, {
         "def paths": "import functools\n@functools.lru_cache(maxsize=None)\ndef paths",

@@ -10,7 +10,9 @@ is said to get the same.
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from collections.abc import Iterator
+from itertools import takewhile
 
 from taupy.analysis.findings import hot_lines, source
 from taupy.analysis.findings.calls import Sum, place
@@ -122,7 +124,8 @@ def _limit(function: Function) -> int | None:
 
 
 def _asked(trial: Trial, timer: TimerRow, rows: list[int], called_as: str) -> float | None:
-    """How often its callers have asked for a result, if each call of them asks once."""
+    """How often its callers have asked for a result, at most: once in each call, or in each turn of
+    a loop of which another routine of the program counts the turns."""
     calls = trial.calls
     callers = {calls.timer[calls.parent[row]] for row in rows if calls.parent[row] >= 0}
     queried = 0.0
@@ -133,10 +136,47 @@ def _asked(trial: Trial, timer: TimerRow, rows: list[int], called_as: str) -> fl
             return None
         sites = [part for part in ast.walk(function)
                  if isinstance(part, ast.Call) and called(part) == called_as]  # fmt: skip
-        if not sites or any(tree.repeats(site) is not None for site in sites):
+        if not sites:
             return None
-        queried += calls.entries(caller) * len(sites)
+        for site in sites:
+            loop = tree.repeats(site)
+            number = calls.entries(caller) if loop is None else _turns(trial, caller, loop)
+            if number is None:
+                return None
+            queried += number
     return queried or None
+
+
+def _turns(trial: Trial, caller: TimerRow, loop: ast.AST) -> float | None:
+    """How often a loop has gone round: as often as it has called a plain function of the program
+    that it calls in each turn, and that its routine calls nowhere else. None if there is none."""
+    calls, tree = trial.calls, hot_lines.tree(trial, caller)
+    if tree is None or any(isinstance(part, _LEAVING) for part in ast.walk(loop)):
+        return None
+    below: dict[str, float] = {}
+    for row in (child for top in calls.rows_of(caller) for child in calls.children(top)):
+        timer = calls.timer[row]
+        function = source.function(trial, timer) if trial.is_own(timer) else None
+        if function and not function.decorator_list and not source.suspends(function):
+            below[function.name] = below.get(function.name, 0.0) + calls.calls[row]
+    sites = [part for part in ast.walk(tree.function(loop)) if isinstance(part, ast.Call)]
+    often = Counter(map(called, sites))
+    for site in sites:
+        above = takewhile(lambda part: part is not loop, tree.above(site))
+        if (
+            called(site) in below
+            and often[called(site)] == 1
+            and tree.repeats(site) is loop
+            and all(isinstance(part, _ALWAYS) for part in above)
+        ):
+            return below[called(site)]
+    return None
+
+
+_LEAVING = (ast.Break, ast.Continue, ast.Return, ast.Try, ast.With)
+"""What may end a turn of a loop before its end."""
+_ALWAYS = (ast.Assign, ast.AugAssign, ast.Expr, ast.Call, ast.BinOp, ast.keyword)
+"""What evaluates all of its parts, once each."""
 
 
 # --- loops -----------------------------------------------------------------------
