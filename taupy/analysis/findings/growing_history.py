@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from taupy.analysis.findings import hot_lines, source
+from taupy.analysis.findings.calls import Sum
 from taupy.analysis.findings.hot_lines import hottest
 from taupy.analysis.findings.source import Function
 from taupy.analysis.findings.trial import Trial
@@ -52,6 +53,11 @@ _PART = 0.8
 """A routine that grows because it calls another one, which has this share of its time, is not
 named."""
 
+_BATCH = 100
+"""Calls of a routine for each one of a routine that takes most of its time, from which on it does
+in few calls what is due for many, such as to write out what it has collected: when that comes, its
+calls take longer."""
+
 _ASLEEP = 0.2
 """Maximum share of the time that it sleeps: what it waits for may have become slower."""
 
@@ -91,9 +97,18 @@ def _growing(trial: Trial) -> list[TimerRow]:
         function = source.function(trial, timer)
         if function is not None and source.suspends(function):
             continue
-        if not is_caller and asleep <= _ASLEEP * seen:
+        if not is_caller and asleep <= _ASLEEP * seen and not _in_batches(trial, whole):
             innermost.append(timer)
     return innermost
+
+
+def _in_batches(trial: Trial, whole: Sum) -> bool:
+    """Whether a few of its calls do most of the work, in a routine that they call."""
+    calls, sums = trial.calls, dict[TimerRow, Sum]()
+    for row in (child for top in whole.rows for child in calls.children(top)):
+        timer, more = calls.timer[row], Sum(calls.inclusive[row], int(calls.calls[row]))
+        sums[timer] = sums.get(timer, Sum()).plus(more)
+    return any(of.ns >= whole.ns / 2 and of.calls * _BATCH <= whole.calls for of in sums.values())
 
 
 def _measured(trial: Trial, timer: TimerRow) -> Finding:

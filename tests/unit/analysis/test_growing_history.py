@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from taupy.analysis.findings import growing_history
+from taupy.analysis.findings.calls import Sum
 from taupy.model.rows import TimerRow
 
 CLASS = """
@@ -91,3 +92,26 @@ def test_an_argument_that_the_routine_itself_adds_to():
     text = "def step(history, x):\n    history.insert(0, x)\n    return sum(history)\n"
     assert kept(text, "step") == "history"
     assert kept(text.replace("history.insert(0, x)", "print(x)"), "step") is None
+
+
+@pytest.mark.parametrize(("spills", "grows"), [(4, False), (540_000, True)])
+def test_what_a_few_calls_do_for_many_is_no_growth(spills, grows):
+    """A routine that writes out what it has collected takes longer when that is due."""
+    add, spill = (
+        TimerRow(name, name, "a.py", line, "") for line, name in enumerate(("add", "spill"))
+    )
+    calls = SimpleNamespace(
+        timer=[add, spill],
+        calls=[540_000, spills],
+        inclusive=[100, 90],
+        children=lambda row: [1] if row == 0 else [],
+        below=lambda row: [0, 1],
+        lasting=lambda least: [add],
+        of_timer=lambda timer: {"main": Sum(100, 540_000, (0,))},
+        entries=lambda timer: 540_000,
+    )
+    trial = SimpleNamespace(
+        calls=calls, worked_ns=100, is_own=lambda timer: True, states={},
+        growth={add: SimpleNamespace(grows=True)}, source=lambda timer: None,
+    )  # fmt: skip
+    assert growing_history._growing(trial) == [add] * grows
