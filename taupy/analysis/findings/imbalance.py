@@ -81,7 +81,8 @@ def _of_workers(trial: Trial, work: TimerRow, sharing: list[Worker]) -> Iterator
     yield Finding(
         KIND,
         f"of {several(len(sharing), 'worker')} that run {place(work)}, one works for "
-        f"{duration(longest.ns)}, all of them for {duration(even)} on average",
+        f"{duration(longest.ns)}, all of them for {duration(even)} on average, without their "
+        "waits, also those for a processor",
         saved_ns=saved,
         wall_ns=trial.wall_ns,
         evidence=(trial.evidence(("thread",), (Condition("timer", (work.timer,)), HOST),
