@@ -15,7 +15,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, field
 from functools import cache, cached_property
-from itertools import compress, product
+from itertools import chain, compress, product
 from typing import Any, Literal, get_args, overload
 
 from taupy.analysis.event_loops import AWAITED, LOOPS, is_awaited
@@ -267,21 +267,25 @@ class Places(Sequence[Place]):
 
     def __init__(
         self,
-        timers: Sequence[TimerRow | None],
+        timers: Callable[[], Sequence[TimerRow | None]],
         ns: Sequence[float],
         own: int,
         make: Callable[[int], Place],
-        is_bare: Callable[[int], bool],
+        bare: Callable[[], Sequence[bool]],
         whole: float,
         *,
         asleep: bool,
         with_lines: Sequence[int] = (),
     ) -> None:
-        self.timers, self.ns, self.own = timers, ns, own
+        self._timers, self.ns, self.own = timers, ns, own
         self.asleep, self.with_lines = asleep, with_lines
-        self._make, self._is_bare = make, is_bare
+        self._make, self._bare = make, bare
         self._made: dict[int, Place] = {}
         self.whole = whole
+
+    @cached_property
+    def timers(self) -> Sequence[TimerRow | None]:
+        return self._timers()
 
     def __len__(self) -> int:
         return len(self.ns)
@@ -322,16 +326,16 @@ class Places(Sequence[Place]):
     def own_times(self) -> Iterator[Place | float]:
         """Of each own place its time, if all of it passed in the routine itself and awake; else the
         place."""
-        for at, ns in enumerate(self.ns[: self.own]):
-            yield ns if self._is_bare(at) else self[at]
+        for at, (ns, is_bare) in enumerate(zip(self.ns, self._bare(), strict=False)):
+            yield ns if is_bare else self[at]
 
     def changed(
         self, change: Callable[[Place], Place], with_lines: Sequence[int] | None = None
     ) -> Places:
         """The same places, each with what else is known of its lines and source."""
         return Places(
-            *(self.timers, self.ns, self.own, lambda at: change(self[at])),
-            *(self._is_bare, self.whole),
+            *(lambda: self.timers, self.ns, self.own, lambda at: change(self[at])),
+            *(self._bare, self.whole),
             asleep=self.asleep,
             with_lines=self.with_lines if with_lines is None else with_lines,
         )
@@ -798,19 +802,19 @@ class _Tally:
             owner, ns = own[at]
             return self._own(group, owner, ns, ns / whole)
 
-        def is_bare(at: int) -> bool:
-            key = group, own[at][0]
-            if key in self.slept or key in self.off_cpu or timers[key[1]].file is None:
-                return False
-            return key not in self.of_entries
+        def bare() -> list[bool]:
+            pairs = chain(self.slept, self.off_cpu, self.of_entries)
+            more = {owner for of_group, owner in pairs if of_group == group}
+            more.update(owner for owner, _ in sums if owner >= 0 and timers[owner].file is None)
+            return [owner not in more for owner, _ in own]
 
         self._move_driver(group, own, apart, whole)
         return Places(
-            [*(timers[owner] for owner, _ in own), *(place.timer for place in apart)],
+            lambda: [*(timers[owner] for owner, _ in own), *(place.timer for place in apart)],
             [*(ns for _, ns in own), *(place.ns for place in apart)],
             len(own),
             make,
-            is_bare,
+            bare,
             whole,
             asleep=any(
                 owner >= 0 and of_group == group and self._asleep((group, owner))

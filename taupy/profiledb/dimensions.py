@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from itertools import chain
+from sys import intern
 from typing import Any, Literal
 
 from taupy.dataclass import dataclass
@@ -180,7 +181,10 @@ _IDS = {
 
 
 def _timer(name: str, short: str, file: str | None, line: int | None, *groups: str) -> TimerRow:
-    return TimerRow(name, short, file, line, "|".join(filter(None, groups)))
+    # Of hundreds of thousands of routines, many have the same file and groups.
+    return TimerRow(
+        name, short, file and intern(file), line, intern("|".join(filter(None, groups)))
+    )
 
 
 def _nearest_layer(above: TimerRow | None, timer: TimerRow) -> TimerRow | None:

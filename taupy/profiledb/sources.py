@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from sys import intern
 
 from taupy.profiledb.database import ProfileDB, of_a_sound_file
 from taupy.profiledb.dimensions import rows_of_ids
@@ -23,10 +24,11 @@ _FILES = """
 _MODULES = "SELECT name FROM timer WHERE short_name = '<module>'"
 
 
+@of_a_sound_file
 def timer_paths(db: ProfileDB, trial_id: int) -> dict[str, str | None]:
     """Full name of each of the trial's timers -> its file, absolute if possible."""
     db.trial(trial_id)
-    return dict(db.rows(_PATHS, (trial_id,)))
+    return {name: path and intern(path) for name, path in db.rows(_PATHS, (trial_id,))}
 
 
 @of_a_sound_file

@@ -7,8 +7,9 @@ from random import Random
 
 import pytest
 
-from taupy.model import forest
+from taupy.model import forest, table
 from taupy.model.forest import callers_first, members, places_of, preorder, sums_by_key, taken
+from taupy.model.table import numbered
 from tests.growth import is_faster, is_linear
 
 
@@ -67,6 +68,23 @@ def test_a_large_forest_has_the_same_preorder_as_a_small_one(monkeypatch):
                 patch.setattr(forest, "MANY", 1)
                 patch.setattr(forest, "SHALLOW", 0)
                 assert (preorder(parent), preorder(parent, order)) == small
+
+
+def test_many_keys_are_numbered_as_few_are_and_sooner(monkeypatch):
+    random = Random(13)
+    keys = array("q", random.choices(range(-(1 << 40), 1 << 40, 1 << 22), k=forest.MANY))
+    keys.extend(random.choices(keys, k=3 * forest.MANY))
+
+    def few():
+        with monkeypatch.context() as patch:
+            patch.setattr(table, "MANY", len(keys) + 1)
+            return numbered(keys, size=len(keys))
+
+    def many():
+        return numbered(keys, size=len(keys))
+
+    assert many() == few()
+    assert is_faster(many, few, ratio=0.9)
 
 
 def test_rows_of_long_columns_are_taken_as_those_of_short_ones(monkeypatch):

@@ -154,11 +154,11 @@ def _with_places(group, places):
     own = sum(place.kind == "own" for place in shown)
     return group._replace(
         places=Places(
-            [place.timer for place in shown],
+            lambda: [place.timer for place in shown],
             [place.ns for place in shown],
             own,
             shown.__getitem__,
-            lambda at: False,
+            lambda: [False] * own,
             group.places.whole,
             asleep=any(place.asleep_ns for place in shown),
             with_lines=range(len(shown)),
