@@ -396,6 +396,23 @@ def test_a_gpu_that_is_idle_because_the_host_waits_for_a_processor_is_none(name,
     assert TRAININGS[name][0] not in kinds
 
 
+@pytest.mark.parametrize(("queued", "is_judged"), [(100, True), (950, False)])
+def test_a_wait_for_data_on_a_busy_machine_is_told_without_a_verdict(queued, is_judged, tmp_path):
+    """It is hardly more than the wait for a processor."""
+    decode = call(Timer("decode", "data.py", 7, path="/home/u/data.py"), 60, 600 * MS)
+    load = Timer("load", "data.py", 3, groups=("PHASE", "PHASE_DATA"), path="/home/u/data.py")
+    train = Timer("train", "t.py", 1, path="/home/u/t.py")
+    tree = call(train, 1, 9400 * MS, [call(load, 60, 0, [decode])])
+    sampled = {STATES[0]: 1000 - queued, STATES[1]: queued}
+    states = [event(state, [ms * MS], "ns") for state, ms in sampled.items()]
+    profile = profile_of(host(tree, events=states), duration_ns=10_000 * MS)
+    judgement = _stored(tmp_path, profile).judgement
+    judged = [one.sentence for one in judgement.findings if one.kind == "data wait"]
+    facts = [one.fact for one in judgement.abstentions if one.kind == "data wait"]
+    assert (len(judged), len(facts)) == ((1, 0) if is_judged else (0, 1))
+    assert "most of it in decode (data.py:7)" in (*judged, *facts)[0]
+
+
 LOOP = """\
 def shift(rows, by):
     for at in range(len(rows)):

@@ -225,7 +225,7 @@ def test_of_two_dear_mappers_the_dearer_comes_first(tmp_path):
 def test_a_wait_for_workers_names_what_takes_their_time_and_gives_no_advice(tmp_path):
     pytest.importorskip("torch", reason="PyTorch is not installed: pip install torch")
     (wait,) = [one for one in findings_of(tmp_path, WORKERS) if one.kind == "data wait"]
-    assert re.search(r"decode \(program.py:7\) takes \d\d\.?\d* % of this time", wait.sentence)
+    assert "of it in decode (program.py:7)" in wait.sentence
     assert wait.attempt == ""
 
 

@@ -54,7 +54,8 @@ def find(trial: Trial) -> Iterator[Finding | Abstention]:
     clock = gpu_clock(trial)
     is_alone = clock is None and not work and not _makes_most(trial, data)
     worked_ns = trial.wall_ns - calls.longest(phase("import")).ns
-    if ns < (LEAST_ITSELF if is_alone else LEAST) * worked_ns:
+    least_ns = (LEAST_ITSELF if is_alone else LEAST) * worked_ns
+    if data.ns < least_ns:
         return
     fact = (
         f"the training waits {duration(data.ns)} for its data, "
@@ -67,6 +68,8 @@ def find(trial: Trial) -> Iterator[Finding | Abstention]:
             "time: how long the training would wait otherwise is not known",
             fact,
         )
+        return
+    if ns < least_ns:
         return
     saved = ns if clock is None else clock.saved_ns(host=ns)
     timers = tuple(dict.fromkeys(calls.timer[row].timer for row in data.rows))
