@@ -18,6 +18,7 @@
 # make cupti-python   fetch it, and compare what it records of the played driver with our own collector
 # make wheel   build a wheel for each Python, and test it without a compiler (wheel-of-python: one)
 # make bench   measure taupy's own cost
+# make beside-release   compare reading commands with those of the last release, by CPU time
 # make gpu-wheels   fetch wheels into .whl for a GPU machine without network
 # make gpu-check    on a machine with a GPU: its tests, compared with torch.profiler
 # make gpu-record GPU_RECORD=FOLDER   on a GPU: record CUPTI's data of a run, for tests without one
@@ -50,7 +51,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 .PHONY: demo test-environment test test-all oldest check lint types floors docs javascript browsers sanitize random fuzz faults soak as-root foreign observer \
-  bench pycuda cupti-python wheel wheel-of-python \
+  bench beside-release pycuda cupti-python wheel wheel-of-python \
   gpu-environment gpu-wheels gpu-check gpu-record clean python
 
 # -I: as it is installed, not as it lies here. The command, since a program gets the options of
@@ -179,6 +180,16 @@ foreign: test-environment
 bench: $(TEST)/.installed-bench
 	for what in overhead bias training startup memory store counters ceilings compare formats gpu_records; do \
 	  $(TEST)/bin/python benchmarks/$$what.py || exit 1; done
+
+# Before there is a release, a commit. An old version reads without its compiled core.
+RELEASE = $(shell git describe --tags --abbrev=0 2>/dev/null || echo 8cd190dfbcb592ea004844275c52f589b2a8acad)
+
+beside-release: test-environment
+	@if git cat-file -e "$(RELEASE)^{commit}" 2>/dev/null; then \
+	  rm -rf build/release && mkdir -p build/release && \
+	  git archive $(RELEASE) taupy | tar -x -C build/release && \
+	  $(TEST)/bin/python benchmarks/reading.py --paths 5000 --rounds 3 --bound 1.5 . build/release; \
+	else echo "beside-release: skipped, since this clone lacks $(RELEASE), as a shallow one does"; fi
 
 pycuda: test-environment
 	scripts/build_pycuda.sh $(TEST)/bin/python

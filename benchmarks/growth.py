@@ -1,24 +1,33 @@
 """How costs grow: each row is a ratio of CPU times of one run, which linear growth keeps small.
 
     python benchmarks/growth.py [--size 8000] [--rounds 3]
-    python benchmarks/growth.py --paths 1000000 --threads 10000 --trials 3000 --only report
+    python benchmarks/growth.py --paths 100000 --threads 1000 --trials 300 --only report
+    python benchmarks/growth.py --history benchmarks/history.csv
 
 Threads that come and go: storing that many threads with one call path each, over one thread with as
 many call paths. Recursion and routines: a report on four times the levels or call paths, over a
 report on the smaller trial, so linear growth gives at most 4. Answers that there are none: `layers`
 and `phases` of a program without either, over a report on it. Times are the lowest of the rounds.
 
-Then each command that reads is drawn over call paths, threads and trials, ten times as many in each
-column. Its growth is the power of the size with which its time grows from the last but one size to
-the last: 1 is linear, and what grows faster is marked, if it takes long enough to be seen.
+Then each command that reads is drawn over 10^3 to 10^6 call paths, 1 to 10,000 threads and 3 to
+3,000 trials, ten times as many in each column. Its growth is the power of the size with which its
+time grows from the last but one size to the last: 1 is linear, and what grows faster is marked, if
+it takes long enough to be seen. What takes ten seconds is measured once.
+
+With --history, growth and the time at the largest size over that of a bare SQL statement which adds
+up the same database's values are appended to a table, a row for each command, with this commit.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import csv
 import io
 import math
+import platform
+import sqlite3
+import subprocess
 import sys
 import tempfile
 import time
@@ -44,6 +53,11 @@ USAGE = 2
 NOTHING = ("taupy: trial 1 has no ", "taupy: nothing of trial 1 ")
 LINEAR = 1.15
 """Growth up to which a time counts as linear: large trials do not fit into caches."""
+LONG_S = 10
+"""What takes so long is not measured again."""
+SUMS = """SELECT callpath.timer_id, sum(inclusive), sum(exclusive) FROM interval_value
+            JOIN callpath ON callpath.id = callpath_id GROUP BY callpath.timer_id"""
+COLUMNS = ("commit", "date", "python", "processor", "over", "size", "command", "growth", "over_sql")
 LEAST_S = 0.1
 """Shorter times are mostly those of what does not grow."""
 
@@ -138,6 +152,41 @@ def trials_of(count: int) -> list[Profile]:
     return [wide_profile(10, number=number) for number in range(1, count + 1)]
 
 
+def sql_s(database: Path) -> float:
+    """The time of the bare sums by routine."""
+    with contextlib.closing(sqlite3.connect(database)) as connection:
+        began = time.process_time()
+        connection.execute(SUMS).fetchall()
+        return time.process_time() - began
+
+
+def lowest_s(measure: Callable[[], float], rounds: int) -> float:
+    times = [measure()]
+    while len(times) < rounds and times[-1] < LONG_S:
+        times.append(measure())
+    return min(times)
+
+
+def commit() -> str:
+    """That of this checkout, with a + if files have changed since."""
+    folder = Path(__file__).parent
+    words = ["git", "describe", "--always", "--abbrev=12", "--dirty=+", "--exclude=*"]
+    done = subprocess.run(words, cwd=folder, capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
+def append_history(path: Path, over: str, size: int, rows: Sequence[tuple[str, str, str]]) -> None:
+    """Append a row of the history for each command: its words, growth, and time over SQL's."""
+    is_new = not path.exists()
+    processor = tools.machine().split(", ")[1]
+    before = (commit(), time.strftime("%Y-%m-%d"), platform.python_version(), processor, over, size)
+    with path.open("a", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        if is_new:
+            writer.writerow(COLUMNS)
+        writer.writerows((*before, *row) for row in rows)
+
+
 def draw(
     what: str,
     make: Callable[[int], list[Profile]],
@@ -145,6 +194,7 @@ def draw(
     commands: Sequence[tuple[str, ...]],
     folder: Path,
     rounds: int,
+    history: Path | None,
 ) -> None:
     """A table of the commands' times by size."""
     counts = sizes(most)
@@ -156,14 +206,21 @@ def draw(
                 add_profile(db, profile)
     print(f"\n| CPU s, {what} | {' | '.join(f'{count:,}' for count in counts)} | growth |")
     print(f"| --- |{' ---: |' * (len(counts) + 1)}", flush=True)
+    bare_s = lowest_s(lambda: sql_s(databases[-1]), rounds)
+    history_rows = []
     for command in commands:
         words = [str(folder / "output") if word == "OUTPUT" else word for word in command]
-        rows = [[answer_s(words, database) for database in databases] for _ in range(rounds)]
-        times = [min(column) for column in zip(*rows, strict=True)]
+        times = [
+            lowest_s(lambda words=words, database=database: answer_s(words, database), rounds)
+            for database in databases
+        ]
         power = growth(counts, times)
         shown = "" if power is None else f"{power:.2f}{' !' if power > LINEAR else ''}"
         seconds = " | ".join(f"{time_s:.3f}" for time_s in times)
         print(f"| {' '.join(command)} | {seconds} | {shown} |", flush=True)
+        history_rows.append((" ".join(command), shown.rstrip(" !"), f"{times[-1] / bare_s:.3g}"))
+    if history:
+        append_history(history, what, counts[-1], history_rows)
 
 
 def growth(counts: Sequence[int], times: Sequence[float]) -> float | None:
@@ -208,10 +265,11 @@ def main() -> None:
     parser.add_argument("--size", type=int, default=8_000, help="threads, levels, call paths")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument(
-        "--paths", type=int, default=100_000, help="call paths of the largest trial"
+        "--paths", type=int, default=1_000_000, help="call paths of the largest trial"
     )
     parser.add_argument("--threads", type=int, default=10_000, help="threads of the largest trial")
-    parser.add_argument("--trials", type=int, default=1_000, help="trials of the largest database")
+    parser.add_argument("--trials", type=int, default=3_000, help="trials of the largest database")
+    parser.add_argument("--history", type=Path, help="append ratios to this table (CSV)")
     parser.add_argument("--only", help="draw only commands with this word, and nothing else")
     arguments = parser.parse_args()
     size, rounds = arguments.size, arguments.rounds
@@ -226,7 +284,7 @@ def main() -> None:
             ("trials", trials_of, arguments.trials, READING_ALL),
         ):
             commands = [words for words in all_commands if arguments.only in (None, *words)]
-            draw(what, make, most, commands, folder, rounds)
+            draw(what, make, most, commands, folder, rounds, arguments.history)
 
 
 if __name__ == "__main__":

@@ -32,7 +32,7 @@ SMALL = {
     "benchmarks/gate.py": ("--runs", "6", "--gates", "2"),
     "benchmarks/gpu_records.py": ("--records", "20000"),
     "benchmarks/growth.py": ("--size", "2000", "--rounds", "1", "--paths", "1000",
-                             "--threads", "10", "--trials", "10"),
+                             "--threads", "10", "--trials", "10", "--history", "history.csv"),
     "benchmarks/lines.py": ("--sessions", "1", "--rounds", "1", "--only", "loops"),
     "benchmarks/memory.py": ("--repeat", "1"),
     "benchmarks/overhead.py": ("--sessions", "1", "--rounds", "1", "--workloads", "recursion",
@@ -116,6 +116,14 @@ def test_the_names_that_it_uses_exist(path):
             used = modules.get(node.value.id)
             if isinstance(used, type(ast)):
                 assert hasattr(used, node.attr), f"{node.value.id}.{node.attr}"
+
+
+def test_what_is_slower_in_some_rounds_only_is_undecided(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    verdict = importlib.import_module("reading").verdict
+    assert verdict([1.6, 1.9, 2.5], 1.5) == "slower"
+    assert verdict([1.6, 0.9, 2.5], 1.5) == "undecided"
+    assert verdict([1.4, 0.9, 1.5], 1.5) == "no slower"
 
 
 @pytest.mark.parametrize(
