@@ -15,6 +15,7 @@ class Thread:
         index: int = 0,
         process: int = 0,
         looked_ns: int = 0,
+        tid: int = 0,
     ) -> None: ...
     @property
     def moved(self) -> int: ...

@@ -111,14 +111,14 @@ static int is_among(void *set, uint64_t code)
 static PyObject *thread_new(PyTypeObject *type, PyObject *args, PyObject *named)
 {
     static char *names[] = {"pid",   "layout",  "state",     "native_id", "ticks",
-                            "index", "process", "looked_ns", NULL};
+                            "index", "process", "looked_ns", "tid", NULL};
     int pid;
     Py_buffer layout;
     unsigned long long state, native_id, ticks = 0;
     unsigned index = 0, process = 0;
-    long long looked_ns = 0;
-    if (!PyArg_ParseTupleAndKeywords(args, named, "iy*KK|KIIL", names, &pid, &layout, &state,
-                                     &native_id, &ticks, &index, &process, &looked_ns))
+    long long looked_ns = 0, tid = 0;
+    if (!PyArg_ParseTupleAndKeywords(args, named, "iy*KK|KIILL", names, &pid, &layout, &state,
+                                     &native_id, &ticks, &index, &process, &looked_ns, &tid))
         return NULL;
     RemoteLayout copy;
     int is_whole = layout.len == sizeof copy;
@@ -129,7 +129,7 @@ static PyObject *thread_new(PyTypeObject *type, PyObject *args, PyObject *named)
     if (self == NULL)
         return NULL;
     LookedThread *looked = &self->looked;
-    activity_begin(&looked->activity, pid, (int64_t)native_id, -1);
+    activity_begin(&looked->activity, pid, tid ? tid : (int64_t)native_id, -1);
     if (!is_whole || remote_begin(&looked->remote, pid, &copy, state, native_id)) {
         Py_DECREF(self);
         PyErr_SetString(PyExc_ValueError, "no layout of an interpreter");
@@ -292,10 +292,11 @@ static PyType_Slot thread_slots[] = {
     {Py_tp_dealloc, thread_free},
     {Py_tp_methods, thread_methods},
     {Py_tp_members, thread_members},
-    {Py_tp_doc, "Thread(pid, layout, state, native_id, ticks=0, index=0, process=0, looked_ns=0)\n\nA "
-                "thread of another process; `layout` is what the engine has written into that "
+    {Py_tp_doc, "Thread(pid, layout, state, native_id, ticks=0, index=0, process=0, looked_ns=0, "
+                "tid=0)\n\nA thread of another process; `layout` is what the engine has written into that "
                 "process's part. For `Looks`: the part's number, the thread's in it, a number of "
-                "whose code objects are at its addresses, and from when on looks count."},
+                "whose code objects are at its addresses, and from when on looks count. `tid`: its id "
+                "here, if it is in another PID namespace."},
     {0, NULL},
 };
 

@@ -22,6 +22,7 @@ from taupy.model.processes import contents, process_start
 from taupy.watch.debug_offsets import COMPILED, READABLE, offsets
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from typing import Any
 
     from taupy.watch.debug_offsets import Offsets
@@ -72,11 +73,8 @@ class Interpreter:
         self.pid, self.start = pid, process_start(pid)
         if not self.start:
             raise Unreadable(f"there is no process {pid}")
-        if _is_in_namespace(pid):
-            raise Unreadable(
-                f"process {pid} is in a PID namespace of its own, where its threads have other "
-                "ids: run taupy inside (in a container: docker exec)"
-            )
+        self._is_apart = len(_ids(f"/proc/{pid}")) > 1  # in a PID namespace of its own
+        self._own_ids: dict[int, int] = {}  # of threads there, by the ids that they have here
         try:
             self._memory = os.open(f"/proc/{pid}/mem", os.O_RDONLY | os.O_CLOEXEC)
             symbols, path = _symbols(pid)
@@ -182,14 +180,25 @@ class Interpreter:
                 (state,) = _WORD.unpack_from(data, self._next)
             is_whole = not state
         by_id.pop(0, None)
+        if self._is_apart:
+            self._own_ids = {tid: own for tid, own in self._tasks() if own in by_id}
+            by_id = {tid: by_id[own] for tid, own in self._own_ids.items()}
         self._has_all = is_whole and len(by_id) == len(seen)
         return dict(sorted(by_id.items()))  # the main thread first
+
+    def _tasks(self) -> Iterator[tuple[int, int]]:
+        """The ids of its threads: here, and in its own namespace."""
+        with suppress(OSError):
+            for task in os.listdir(f"/proc/{self.pid}/task"):
+                if ids := _ids(f"/proc/{self.pid}/task/{task}"):
+                    yield int(task), ids[-1]
 
     def thread(self, native_id: int, state: int) -> ForeignThread:
         """Raises ValueError if its fields cannot be where they were said to be."""
         from taupy._native import remote
 
-        thread = remote.Thread(self.pid, self.layout, state, native_id)
+        own = self._own_ids.get(native_id, native_id)
+        thread = remote.Thread(self.pid, self.layout, state, own, tid=native_id)
         return ForeignThread(self, thread, native_id, state)
 
     def code(self, thread: Any, address: int, now: int) -> tuple[str, str, int, int, bytes]:
@@ -323,13 +332,13 @@ def _defined(path: str, begin: int) -> dict[bytes, int]:
         return addresses
 
 
-def _is_in_namespace(pid: int) -> bool:
-    """Whether it has another id in a PID namespace below ours."""
+def _ids(path: str) -> list[int]:
+    """The ids of a process or thread in our PID namespace and those below, its own last."""
     with suppress(OSError):
-        for line in contents(f"/proc/{pid}/status", 1 << 16).splitlines():
+        for line in contents(f"{path}/status", 1 << 16).splitlines():
             if line.startswith(b"NSpid:"):
-                return len(line.split()) > 2
-    return False
+                return [int(word) for word in line.split()[1:]]
+    return []
 
 
 def _forbidden(pid: int) -> str:
