@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
+from typing import Any
 
 from taupy.analysis.match import Key, Level, NameTable
 from taupy.comparison.matching import matched
@@ -33,14 +34,22 @@ class Paths(Mapping[Hashable, Key]):
         self.of_sides: list[dict[int, int]] = []
         key_of: dict[int, int] = {}
         number_of: dict[Hashable, int] = {}  # of a routine's identity
-        for side, names in zip(tables, matched(db, trials, timers, level, table), strict=True):
+        names_of = matched(db, trials, timers, level, table)
+        # Call paths of one id have the same timers: where these mean the same on all sides, so do
+        # the call paths that were seen before.
+        identities = {(timer, key.identity) for names in names_of for timer, key in names.items()}
+        is_alike = len(identities) == len({timer for timer, _ in identities})
+        seen: dict[int, int] = {}
+        for side, names in zip(tables, names_of, strict=True):
             paths, above = map(side.row_labels, ("callpath", "parent"))
-            parents = places_of(above, paths)
             keys = [names[timer] for timer in side.labels["timer"]]
             numbers = [number_of.setdefault(key.identity, len(number_of)) for key in keys]
             timers_of_rows = side.codes["timer"]
-            own = [-1] * (len(paths) + 1)  # the last: what is above a root
+            own: list[Any] = [*map(seen.get, paths), -1]  # the last: what is above a root
+            parents = places_of(above, paths) if None in own else []
             for row in callers_first(parents):
+                if own[row] is not None:
+                    continue
                 parent, timer = own[parents[row]], timers_of_rows[row]
                 step = (parent + 1) << 32 | numbers[timer]
                 if step not in key_of:
@@ -48,6 +57,8 @@ class Paths(Mapping[Hashable, Key]):
                     self._steps.append((parent, keys[timer]))
                 own[row] = key_of[step]
             self.of_sides.append(dict(zip(paths, own, strict=False)))
+            if is_alike:
+                seen |= self.of_sides[-1]
 
     def is_root(self, key: Hashable, names: Collection[str]) -> bool:
         """Whether it is a root with one of these names."""

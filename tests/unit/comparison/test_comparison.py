@@ -9,7 +9,7 @@ import pytest
 from taupy.analysis.compare import Rows
 from taupy.analysis.match import NameTable
 from taupy.answers import compare
-from taupy.comparison import comparison
+from taupy.comparison import comparison, path_names
 from taupy.comparison.comparison import ComparisonOptions
 from taupy.comparison.sides import both_sided, facts_of, obstacles, order_notes, sides
 from taupy.errors import MissingMetric, NoSuchTrial, UsageError
@@ -196,6 +196,20 @@ def test_only_call_paths_that_are_shown_become_rows(db, monkeypatch):
     *_, view = compare.compared(db, ["1", "2"], chosen).views()
     assert len(view.rows) == 4
     assert len(made) == 3
+
+
+def test_call_paths_that_both_sides_have_are_matched_once(db, monkeypatch):
+    for number in (1, 2):
+        add_profile(db, wide_profile(300, timers=40, number=number))
+    in_order, walked = path_names.callers_first, []
+    monkeypatch.setattr(
+        path_names,
+        "callers_first",
+        lambda parents: walked.append(len(parents)) or in_order(parents),
+    )
+    (answer,) = asked(db, ["1", "2"], by="callpath")
+    assert len(answer.comparison.rows) == 300
+    assert walked == [300, 0]
 
 
 def test_call_paths_are_named_without_a_statement_for_each(tmp_path):
