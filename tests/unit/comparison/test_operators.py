@@ -8,6 +8,7 @@ import io
 import json
 import os
 import random
+import shutil
 from collections import Counter
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from taupy.model.profile import Timer
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.writer import add_profile
 from tests.builders import call, gpu_profile, host, profile_of
+from tests.once import once
 from tests.unit.formats.chrome_files import HEADER, kernel, slice_
 from tests.unit.roofline.build import Kernel, Partly, gpu_trial
 
@@ -60,14 +62,27 @@ class Trace:
         return path
 
 
+def import_all(files, database):
+    for file in files:
+        assert main(["import", str(file), "--db", str(database)]) == 0
+
+
 @pytest.fixture
-def shown(tmp_path, capsys):
-    """Import files, compare them by operator: the rows by name, and what is said beside them."""
+def shown(tmp_path, capsys, tmp_path_factory):
+    """Import files, compare them by operator: the rows by name, and what is said beside them.
+    Public ones, which are large, are imported once for all tests."""
 
     def show(*files, by="operator", options=()):
-        db = ["--db", str(tmp_path / "taupy.db")]
-        for file in files:
-            assert main(["import", str(file), *db]) == 0
+        database = tmp_path / "taupy.db"
+        if files and all(file.parent == SHARED for file in files):
+            name = "-".join(["operators", *(file.name for file in files)])
+            made = once(
+                tmp_path_factory, name, lambda folder: import_all(files, folder / "taupy.db")
+            )
+            shutil.copy(made / "taupy.db", database)
+        else:
+            import_all(files, database)
+        db = ["--db", str(database)]
         capsys.readouterr()
         code = main(["compare", "1", "2", "--by", by, "--csv", *options, *db])
         out, err = capsys.readouterr()
