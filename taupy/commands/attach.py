@@ -119,6 +119,7 @@ def ended_by_signals() -> Iterator[threading.Event]:
 def _keep(
     args: argparse.Namespace, looks: Looks, database: str, began_at: float, took_ns: int
 ) -> int:
+    from taupy.collectors.host import host_metadata
     from taupy.instrument.runfolder import state_folders
     from taupy.model.masking import Masking
 
@@ -130,6 +131,8 @@ def _keep(
         profile = looks.profile(args.pid, began_at, took_ns, masking)
     except ValueError as problem:
         raise TaupyError(f"process {args.pid}: {problem} while it was looked at") from None
+    machine = host_metadata().items()
+    profile.metadata |= {name: fact for name, fact in machine if not name.startswith("Python")}
     profile.application = args.application or profile.application
     profile.experiment, profile.name = args.experiment, args.trial
     profile.source = f"attach {args.pid}: {profile.metadata['Command Line']}"

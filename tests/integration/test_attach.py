@@ -94,6 +94,8 @@ def test_what_attach_sees_is_a_sampled_trial(runs):
     assert calls == subroutines == ""
     files = {file for (file,) in runs.sql("SELECT DISTINCT file FROM timer")}
     assert "threading.py" in files and not any(file.endswith("/threading.py") for file in files)
+    facts = dict(runs.sql("SELECT name, value FROM metadata WHERE node IS NULL"))
+    assert facts["Hostname"] == os.uname().nodename and "Python Version" not in facts
 
 
 def test_a_process_that_cannot_be_read_gets_one_line(runs):
