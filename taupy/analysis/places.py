@@ -986,16 +986,14 @@ class _Tally:
         awaits: list[tuple[tuple[int, int], Await]] = []
         selected = [key for key in self.selected if key[:2] == (group, owner)]
         if selected and sum(map(self.selected.__getitem__, selected)) >= _MOSTLY * ns:
-            # An event loop waits for what coroutines await: the one that does so for longest, or
-            # most often if that is not known.
+            # An event loop waits for what coroutines await: the one that does so for longest.
             select = max(selected, key=self.selected.__getitem__)
             parts = [Part(self.tree.timers[select[2]], self.selected[select], 0)]
             awaits = self._awaits(group)
-            awaiting = [key for key in self.awaits if key[0] == group and key[1] != routine]
-            if awaits or awaiting:
-                most = awaits[0][0] if awaits else max(awaiting, key=self.awaits.__getitem__)
-                routine = most[1]
-                _, above = self._calls(most)
+            if awaits:
+                key = awaits[0][0]
+                routine = key[1]
+                _, above = self._calls(key)
                 caller = self._loop(group, above, max(above, key=above.__getitem__, default=None))
         if routine >= 0:
             counted, _ = self._calls((group, routine))

@@ -70,6 +70,21 @@ async def load(n):
 asyncio.run(load(50))
 """
 
+AWAITS_WITHOUT_WAITING = """\
+import asyncio
+async def app():
+    ready = asyncio.Event()
+    ready.set()
+    for _ in range(50):
+        await ready.wait()
+def serve():
+    loop = asyncio.new_event_loop()
+    loop.create_task(app())
+    loop.call_later(0.5, loop.stop)
+    loop.run_forever()
+serve()
+"""
+
 FORKED = """\
 import os
 def work():
@@ -106,6 +121,11 @@ def test_threads_that_share_a_lock_over_a_sleep_are_the_hottest_place(runs):
     routine = r"mostly waiting in worker \(prog.py:(8|10)\): .* of 4 other threads"
     finding = r"one thread busy while others wait at prog.py:(8|10), "  # in a run of a second
     assert re.search(rf"; ({routine}|{finding})", ended.stderr), ended.stderr
+
+
+def test_a_coroutine_that_was_never_suspended_did_not_wait(runs):
+    runs.run(AWAITS_WITHOUT_WAITING)
+    assert _first(_places(runs), "main thread", "waiting")[0] == "serve"
 
 
 @pytest.mark.slow
