@@ -58,7 +58,7 @@ def _parts(report: Report, page: str) -> Iterator[str]:
             rows = screen.main_places(group)
             largest = max((place.ns for place in rows), default=0) or 1
             for place in rows:
-                yield from _row(place, largest)
+                yield from _row(place, largest, screen.mark_of(report))
     yield "</table>"
     findings = report.judgement.findings
     for finding in findings[:_FINDINGS]:
@@ -76,12 +76,12 @@ def _parts(report: Report, page: str) -> Iterator[str]:
     yield "</div>"
 
 
-def _row(place: Place, largest: float) -> Iterator[str]:
+def _row(place: Place, largest: float, mark: str) -> Iterator[str]:
     wide = round(_BAR_PIXELS * place.ns / largest) or 1
     text = screen.text_of(place, _WIDTH)
-    about = html(", ".join(screen.details_of(place)))
-    yield f"<tr style='background:none'><td style='{_RIGHT}'>{html(duration(place.ns))}</td>"
-    yield f"<td style='{_RIGHT}'>{html(screen.percent(place.share))}</td>"
+    about = html(", ".join(screen.details_of(place, mark)))
+    yield f"<tr style='background:none'><td style='{_RIGHT}'>{mark}{html(duration(place.ns))}</td>"
+    yield f"<td style='{_RIGHT}'>{mark}{html(screen.percent(place.share))}</td>"
     yield f"<td style='{_LEFT};width:{_BAR_PIXELS}px'>"
     yield f"<span style='{_BAR};width:{wide}px'></span></td>"
     yield f"<td style='{_LEFT}'>{html(screen.routine_of(place))}</td>"

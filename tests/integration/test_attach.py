@@ -14,6 +14,8 @@ from contextlib import contextmanager, suppress
 
 import pytest
 
+import taupy
+
 pytest.importorskip("taupy._native.engine", reason="the compiled core is not built")
 
 PROGRAM = """
@@ -94,6 +96,9 @@ def test_what_attach_sees_is_a_sampled_trial(runs):
     assert calls == subroutines == ""
     files = {file for (file,) in runs.sql("SELECT DISTINCT file FROM timer")}
     assert "threading.py" in files and not any(file.endswith("/threading.py") for file in files)
+    cell = taupy.open(runs.database).trial(1)._repr_html_()
+    times = re.findall(r">([^<>]*?\d (?:m?s|%))</td>", cell)
+    assert times and all("~" in shown for shown in times), cell
     facts = dict(runs.sql("SELECT name, value FROM metadata WHERE node IS NULL"))
     assert facts["Hostname"] == os.uname().nodename and "Python Version" not in facts
 
