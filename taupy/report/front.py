@@ -85,6 +85,7 @@ def overview(db: ProfileDB, report: Report, unmeasured_paths: int) -> dict[str, 
     }
     return {
         "run_ns": report.trial.duration_ns,
+        "sampled": report.trial.is_sampled,
         "command": visible(report.typed),
         "facts": [visible(fact) for fact in _facts(db, report, series, facts)],
         "own": KINDS["own"] if report.with_c else "your code",
@@ -239,7 +240,7 @@ def _group(report: Report, group: GroupPlaces) -> dict[str, Any]:
     else the screen says of it."""
     own = group.places[: group.places.own]
     whole = sum(group.places.ns) or 1
-    is_main = group.group == MAIN
+    mark, is_main = screen.mark_of(report), group.group == MAIN
     is_alone = not own and any(of.group == group.group for of in report.lanes)
     of_libraries = screen.of_libraries(group)[:MOST_ROUTINES] if is_alone else []
     named = sum(place.share for place in screen.main_places(group)) if is_main else 1.0
@@ -250,17 +251,17 @@ def _group(report: Report, group: GroupPlaces) -> dict[str, Any]:
     return {
         "title": "" if is_main else visible(group.title),
         "places": [
-            *(_place(place, "own", place.ns, place.share) for place in own),
-            *(_place(place, "lib", place.ns, place.share) for place in of_libraries),
+            *(_place(place, "own", place.ns, place.share, mark) for place in own),
+            *(_place(place, "lib", place.ns, place.share, mark) for place in of_libraries),
         ],
-        "apart": [_place(place, kind, ns, ns / whole) for kind, ns, place in apart(group)],
+        "apart": [_place(place, kind, ns, ns / whole, mark) for kind, ns, place in apart(group)],
         "notes": [
             {"title": visible(title), "parts": [*map(visible, parts)]} for title, parts in notes
         ],
     }
 
 
-def _place(place: Place, kind: Kind, ns: float, share: float) -> dict[str, Any]:
+def _place(place: Place, kind: Kind, ns: float, share: float, mark: str) -> dict[str, Any]:
     """A row of the overview, in the words of the screen."""
     text = screen.text_of(place, LONGEST) if kind in ("own", "wait", "import") else ""
     parts = by_kind(place) if kind == "own" else {kind: ns}
@@ -272,7 +273,7 @@ def _place(place: Place, kind: Kind, ns: float, share: float) -> dict[str, Any]:
         "file": visible((place.timer and place.timer.file) or ""),
         "line": places.line(place),
         "text": visible(text),
-        "about": [visible(part) for part in screen.details_of(place)],
+        "about": [visible(part) for part in screen.details_of(place, mark)],
         "parts": {kind: round(ns) for kind, ns in parts.items() if ns >= 1},
         "ns": round(ns),
         "share": share,

@@ -15,6 +15,9 @@ from contextlib import contextmanager, suppress
 import pytest
 
 import taupy
+from taupy.profiledb.database import ProfileDB
+from taupy.report import front
+from taupy.report.report import report
 
 pytest.importorskip("taupy._native.engine", reason="the compiled core is not built")
 
@@ -96,6 +99,11 @@ def test_what_attach_sees_is_a_sampled_trial(runs):
     assert calls == subroutines == ""
     files = {file for (file,) in runs.sql("SELECT DISTINCT file FROM timer")}
     assert "threading.py" in files and not any(file.endswith("/threading.py") for file in files)
+    with ProfileDB.open(runs.database) as db:
+        page = front.overview(db, report(db, db.latest()), 0)
+    assert page["sampled"]
+    for place in page["groups"][0]["places"]:
+        assert all("~" in part for part in place["about"] if re.search(r"\d m?s", part)), place
     cell = taupy.open(runs.database).trial(1)._repr_html_()
     times = re.findall(r">([^<>]*?\d (?:m?s|%))</td>", cell)
     assert times and all("~" in shown for shown in times), cell

@@ -1,7 +1,7 @@
 // A flame graph on a canvas: the root at the top, callees below, without boxes narrower than a
 // pixel. It draws a tree of flame_tree.js from the node that it is zoomed to.
 import { KINDS, hatched, palette } from "./kinds.js";
-import { count, duration, share } from "./numbers.js";
+import { count, duration, shareOf, timeOf } from "./numbers.js";
 import { fitting, showTip } from "./tip.js";
 
 const HEIGHT = 22; // of a row, in pixels
@@ -97,8 +97,8 @@ export class Flame {
 
   described(node) {
     const lines = [node.name, node.place];
-    if (!this.change) lines.push(`${duration(node.time)}, ${share(node.time, this.root.time)}`);
-    if (node.own !== null && !this.change) lines.push(`own: ${duration(node.own)}`);
+    if (!this.change) lines.push(`${timeOf(node.time)}, ${shareOf(node.time, this.root.time)}`);
+    if (node.own !== null && !this.change) lines.push(`own: ${timeOf(node.own)}`);
     if (node.calls !== null) lines.push(`calls: ${count(node.calls)}`);
     if (this.change) lines.push(this.change.text(node));
     else if (node.key >= 0 && KINDS[node.color]) lines.push(KINDS[node.color]);
@@ -235,8 +235,8 @@ export class Flame {
   /** A box's time in words, long and short: with its share, or, of a comparison, both times and the difference. */
   took(node) {
     if (!this.change) {
-      const part = share(node.time, this.root.time);
-      return [`${duration(node.time)} · ${part}`, part];
+      const part = shareOf(node.time, this.root.time);
+      return [`${timeOf(node.time)} · ${part}`, part];
     }
     const [before, after] = this.change.times(node);
     const more = `${after > before ? "+" : ""}${duration(after - before)}`;

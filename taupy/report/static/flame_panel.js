@@ -3,7 +3,7 @@ import { Change } from "./change.js";
 import { Flame, pathTo } from "./flame.js";
 import { foldedRows, grouped, hottest, Inverted, mergedLayers, outermostWhere, TopDown } from "./flame_tree.js";
 import { bar, legend } from "./kinds.js";
-import { count, duration, share } from "./numbers.js";
+import { count, shareOf, timeOf } from "./numbers.js";
 import { element } from "./table.js";
 
 const GROUPINGS = {
@@ -152,7 +152,7 @@ export class FlamePanel {
       (name) => `${name.name} ${name.place}`.toLowerCase().includes(words)).filter((row) => this.isShown(row));
     const time = rows.reduce((total, row) => total + this.forest.time[row], 0);
     const whole = this.forest.roots().filter((row) => this.isShown(row)).reduce((total, row) => total + this.forest.time[row], 0);
-    this.parts.share.textContent = `${duration(time)} in these and what they call, ${share(time, whole)}`;
+    this.parts.share.textContent = `${timeOf(time)} in these and what they call, ${shareOf(time, whole)}`;
   }
 
   zoomed(node) {
@@ -176,7 +176,7 @@ export class FlamePanel {
       const row = element("button", undefined, { title: "find it in the graph" });
       const where = element("small", [each.place, each.calls > 0 && `${count(each.calls)} call${each.calls === 1 ? "" : "s"}`]
         .filter(Boolean).join(" · "));
-      row.append(element("b", duration(each.own), { class: "num" }), element("span", share(each.own, node.time), { class: "num soft" }),
+      row.append(element("b", timeOf(each.own), { class: "num" }), element("span", shareOf(each.own, node.time), { class: "num soft" }),
         bar({ [each.color]: each.own }, largest), element("span", each.name), where);
       row.addEventListener("click", () => {
         this.parts.find.value = each.name;

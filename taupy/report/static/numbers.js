@@ -85,6 +85,28 @@ export function share(value, whole) {
   return `${percents >= 99.95 ? "100" : fixed(percents, 1)} %`;
 }
 
+let mark = "";
+
+/** From now on, times of routines are estimates: the trial is sampled. */
+export function estimate() {
+  mark = "~";
+}
+
+/** The time of a routine, as exact as the trial has it. */
+export function timeOf(ns) {
+  return mark + duration(ns);
+}
+
+/** Its share of a whole. */
+export function shareOf(value, whole) {
+  return mark + share(value, whole);
+}
+
+/** Whether they are estimates. */
+export function isEstimated() {
+  return mark !== "";
+}
+
 /** A whole number with separators: "12,345"; toLocaleString takes 10 ms the first time. */
 export function count(value) {
   return grouped(String(value));

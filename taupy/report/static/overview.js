@@ -2,7 +2,7 @@
 import { lineChart } from "./chart.js";
 import { paintMade } from "./course.js";
 import { bar, legend, palette } from "./kinds.js";
-import { count, duration, share } from "./numbers.js";
+import { count, duration, shareOf, timeOf } from "./numbers.js";
 import { element } from "./table.js";
 import { fitting } from "./tip.js";
 import { spans } from "./timeline.js";
@@ -154,16 +154,16 @@ function strip(data) {
   const kinds = data.strip.filter((each) => each.ns / whole >= 0.0005);
   const box = element("div", undefined, {
     class: "strip", role: "img",
-    "aria-label": kinds.map((each) => `${each.name} ${duration(each.ns)}`).join(", "),
+    "aria-label": kinds.map((each) => `${each.name} ${timeOf(each.ns)}`).join(", "),
   });
   const words = element("div", undefined, { class: "legend" });
   for (const each of kinds) {
-    const part = element("i", undefined, { class: `k-${each.kind}`, title: `${each.name} ${duration(each.ns)}` });
+    const part = element("i", undefined, { class: `k-${each.kind}`, title: `${each.name} ${timeOf(each.ns)}` });
     part.style.flexGrow = each.ns;
     box.append(part);
     const item = element("span");
     item.append(element("i", undefined, { class: `k-${each.kind}` }), `${each.name} `,
-      element("b", duration(each.ns)), " ", element("em", share(each.ns, whole)));
+      element("b", timeOf(each.ns)), " ", element("em", shareOf(each.ns, whole)));
     words.append(item);
   }
   if (!kinds.length) return section;
@@ -231,8 +231,8 @@ function placeRow(place, largest, go) {
     text.append(element("span", [routine, at].join(" · ")), below);
   } else text.append(element("span", [name, place.text].filter(Boolean).join(": ")));
   text.title = [[routine, at].join(" · "), place.text, words].filter(Boolean).join("\n");
-  row.append(element("b", duration(place.ns), { class: "num" }),
-    element("span", share(place.share, 1), { class: "num soft" }), bar(place.parts, largest), text);
+  row.append(element("b", timeOf(place.ns), { class: "num" }),
+    element("span", shareOf(place.share, 1), { class: "num soft" }), bar(place.parts, largest), text);
   return row;
 }
 
@@ -247,9 +247,9 @@ function lanes({ title, lanes: all, more }, notes) {
   for (const { name, bands } of all) {
     const parts = Object.fromEntries(bands.map(({ kind, ns }) => [kind, ns]));
     for (const band of bands) if (band.ns >= LEAST * whole) words.set(band.kind, band.name);
-    const waits = parts.wait >= LEAST * whole ? `, waits ${duration(parts.wait)}` : "";
-    const made = element("b", duration(sum(bands) - (parts.wait ?? 0)), { class: "num" });
-    const said = bands.map((band) => `${band.name} ${duration(band.ns)}`).join(", ");
+    const waits = parts.wait >= LEAST * whole ? `, waits ${timeOf(parts.wait)}` : "";
+    const made = element("b", timeOf(sum(bands) - (parts.wait ?? 0)), { class: "num" });
+    const said = bands.map((band) => `${band.name} ${timeOf(band.ns)}`).join(", ");
     const row = element("div", undefined, { title: said });
     row.append(element("span", name, { class: "name" }), bar(parts, whole), made, element("small", waits.replace(/^, /, "")));
     list.append(row);

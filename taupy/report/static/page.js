@@ -9,6 +9,7 @@ import { Heat } from "./heat.js";
 import { HeatPanel } from "./heat_panel.js";
 import { KINDS } from "./kinds.js";
 import { layersPanel } from "./layers.js";
+import { estimate } from "./numbers.js";
 import { head, overview, paintOver } from "./overview.js";
 import { RooflinePanel } from "./roofline.js";
 import { SourcePanel, excerpt } from "./source.js";
@@ -208,6 +209,7 @@ async function begin() {
   const layout = JSON.parse(new TextDecoder().decode(await unpacked(byId("contents").textContent)));
   document.documentElement.dataset.theme = settings.theme ?? layout.theme;
   if (layout.overview) KINDS.own = layout.overview.own;
+  if (layout.overview?.sampled) estimate();
   addHead(layout.overview);
   layout.sections.forEach((section) => addTab(section.name, section.title, panelOf(section)));
   if (layout.source.length) addSource(layout.source);

@@ -1,6 +1,6 @@
 // The program's own files with times beside their lines (see report/front.py).
 import { KINDS, bar, legend } from "./kinds.js";
-import { count, duration, share } from "./numbers.js";
+import { count, duration, isEstimated, shareOf, timeOf } from "./numbers.js";
 import { element } from "./table.js";
 
 const FOLDED = 4; // so many lines without time become one
@@ -8,7 +8,8 @@ const AROUND = 1; // lines that stay beside a definition
 const BODY = 60; // lines of a hot routine that stay below its definition
 const [ABOVE, BELOW] = [6, 12]; // lines of an excerpt around its own
 const HOT = 0.005; // share of the file's time from which on a line is one of the hot ones
-const about = (lines) => (lines?.some((line) => line.count === null) ? "~" : ""); // exact lines have a count
+const about = (lines) => (isEstimated() || lines?.some((line) => line.count === null) ? "~" : ""); // exact lines have a count
+const exactness = () => (isEstimated() ? "estimated" : "exact"); // of routines
 const WORDS = new Set(("False|None|True|and|as|assert|async|await|break|class|continue|def|del|elif|else|except|finally"
   + "|for|from|global|if|import|in|is|lambda|nonlocal|not|or|pass|raise|return|try|while|with|yield").split("|"));
 const TOKEN = /("""|'''|"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*')|(#.*)|([A-Za-z_]\w*)/g;
@@ -93,9 +94,9 @@ class Listing {
       shownBar = bar(parts, this.largest + (looked.length ? 0 : parts.wait ?? 0));
     }
     const words = []; // what else is known of the line, behind it
-    const callees = (whole, own) => { if (whole > 1.005 * own) words.push(`${duration(whole)} with callees`); };
+    const callees = (whole, own) => { if (whole > 1.005 * own) words.push(`${timeOf(whole)} with callees`); };
     if (routines.length) {
-      if (this.looked.size) words.push(`${duration(sum((each) => each.ns))} exact`);
+      if (this.looked.size) words.push(`${timeOf(sum((each) => each.ns))} ${exactness()}`);
       callees(sum((each) => each.whole), sum((each) => each.ns));
       if (sum((each) => each.calls)) words.push(`${count(sum((each) => each.calls))}×`);
     } else if (looked.length && !about(looked)) {
@@ -155,7 +156,7 @@ export class SourcePanel extends Listing {
     for (const of of new Set(files.map((file) => file.of))) {
       const group = element("optgroup", undefined, { label: of });
       files.forEach((file, at) => {
-        if (file.of === of) group.append(element("option", `${file.file}  ${duration(file.ns)}`, { value: at }));
+        if (file.of === of) group.append(element("option", `${file.file}  ${timeOf(file.ns)}`, { value: at }));
       });
       this.select.append(...(files[0].of === files.at(-1).of ? group.children : [group]));
     }
@@ -348,19 +349,19 @@ export class SourcePanel extends Listing {
     const facts = element("dl");
     const fact = (name, value) => facts.append(element("dt", name), element("dd", value, { class: "num" }));
     if (routine.group) fact("in", routine.group);
-    fact(this.files[this.number].of === "libraries" ? "own time" : "time, with libraries", `${duration(routine.ns)}, ${share(routine.share, 1)}`);
+    fact(this.files[this.number].of === "libraries" ? "own time" : "time, with libraries", `${timeOf(routine.ns)}, ${shareOf(routine.share, 1)}`);
     const names = { own: KINDS.own, lib: "libraries", c: "C functions", layer: "models", backward: "backward", wait: "waiting, beside it" };
     const kinds = Object.entries(routine.parts).filter(([, ns]) => ns >= 0.001 * routine.ns);
-    if (kinds.length > 1) for (const [kind, ns] of kinds) fact(`  ${names[kind] ?? kind}`, duration(ns));
-    if (routine.whole !== null) fact("with all that it calls", duration(routine.whole));
+    if (kinds.length > 1) for (const [kind, ns] of kinds) fact(`  ${names[kind] ?? kind}`, timeOf(ns));
+    if (routine.whole !== null) fact("with all that it calls", timeOf(routine.whole));
     if (routine.calls) fact("calls", `${count(routine.calls)}, ${duration(routine.ns / routine.calls)} each`);
     if (!routine.callees.length) return [facts];
     const heading = element("h2", "Calls");
-    heading.append(element("small", "libraries and C functions, exact"));
+    heading.append(element("small", `libraries and C functions, ${exactness()}`));
     const largest = routine.callees[0].ns;
     const rows = routine.callees.map((callee) => {
       const row = element("div", undefined, { class: "callee" });
-      const time = element("span", duration(callee.ns), { class: "num" });
+      const time = element("span", timeOf(callee.ns), { class: "num" });
       if (callee.calls) time.append(element("small", ` ${count(callee.calls)}×`));
       row.append(element("code", callee.name, { title: callee.name }), time, bar({ [callee.kind]: callee.ns }, largest));
       return row;

@@ -13,7 +13,7 @@ import { Heat, labelled } from "../../../taupy/report/static/heat.js";
 import { after, spans, Timeline, within } from "../../../taupy/report/static/timeline.js";
 import { outline, scales } from "../../../taupy/report/static/roofline.js";
 import { plain } from "../../../taupy/report/static/words.js";
-import { count } from "../../../taupy/report/static/numbers.js";
+import { count, estimate, shareOf, timeOf } from "../../../taupy/report/static/numbers.js";
 import { besideSteps, hidesMost } from "../../../taupy/report/static/overview.js";
 import { fitting } from "../../../taupy/report/static/tip.js";
 import { arranged, cell, SortedTable } from "../../../taupy/report/static/table.js";
@@ -361,4 +361,10 @@ test("threads and call paths have the words of people", () => {
     ".taupy application => main [{a.py}{1}] => work": "work \u2190 main (a.py:1)",
   };
   for (const [text, shown] of Object.entries(words)) assert.equal(plain(text), shown);
+});
+
+test("all times of routines of a sampled trial are estimates", () => { // the last test: a page is of one trial
+  assert.deepEqual([timeOf(3.1e9), shareOf(1, 2)], ["3.10 s", "50.0 %"]);
+  estimate();
+  assert.deepEqual([timeOf(3.1e9), shareOf(1, 2)], ["~3.10 s", "~50.0 %"]);
 });
