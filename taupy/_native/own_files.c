@@ -37,6 +37,7 @@ int file_is_own(const OwnFiles *own, const char *file)
         if (begins(file, *folder))
             return 0;
     return strstr(file, "/site-packages/") == NULL && strstr(file, "/dist-packages/") == NULL &&
+           strstr(file, "/torchinductor_") == NULL && /* what torch.compile has written */
            !is_below(file, "/lib/python3.") && !is_below(file, "/lib64/python3.");
 }
 

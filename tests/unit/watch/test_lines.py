@@ -103,6 +103,7 @@ def test_nonsense_is_refused_or_read(folder, tmp_path):
         ("/venv/lib/python3.12/site-packages/torch/nn.py", False),
         ("/usr/lib/python3/dist-packages/yaml.py", False),
         ("/opt/libs/deep/a.py", False),
+        ("/tmp/torchinductor_me/7g/c7gvcp.py", False),
         ("<frozen importlib._bootstrap>", False),
         ("<string>", False),
         ("<ipython-input-3-ab>", True),
