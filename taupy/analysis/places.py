@@ -939,7 +939,7 @@ class _Tally:
         owner_of = [owner for _, owner in self.contexts]
         spent: dict[tuple[int, int], float] = defaultdict(float)
         for thread, context, ns in zip(tree.thread, self.context, tree.exclusive, strict=True):
-            if thread in ready and ns and owner_of[context] >= 0:
+            if thread in cpu and ns and owner_of[context] >= 0:
                 spent[thread, owner_of[context]] += ns
         slept: dict[tuple[int, int], float] = defaultdict(float)
         for row, (looks, ns) in self.seen.asleep.items():
@@ -948,7 +948,7 @@ class _Tally:
         for (thread, owner), ns in spent.items():
             group, worked = self.groups[thread], ready[thread]
             if self.names[group] == MAIN:
-                worked = cpu.get(thread, ns)
+                worked = cpu[thread]
                 if slept[thread, owner] <= worked:
                     continue
             if ns > worked:

@@ -19,24 +19,31 @@ from taupy.instrument.runfolder import RunSettings, new_uuid
 from taupy.model.masking import Masking
 from taupy.model.processes import contents
 from taupy.model.profile import (
+    ABSENT,
     TIME,
     LineTime,
     Profile,
+    Statistics,
     Thread,
     ThreadProfile,
     Timer,
 )
+from taupy.model.sampled import SLEEPING
+from taupy.model.sampled import STATES as SEEN
 from taupy.model.timers import Timers
 from taupy.record.host_profile import FileNames
 from taupy.record.line_table import Position, position_at, positions
 from taupy.record.lines import add_texts
 from taupy.record.source_files import own_codes, read_sources
-from taupy.state.lines import STATES
+from taupy.state.lines import ACTIVE, CPU, DISK, RUNNABLE, STATES
 from taupy.units import several
 from taupy.watch.foreign import Frame
 
 _PLACES_AT_MOST = 1_000_000
 """Stacks with their lines that are told apart; of later ones, the lines are dropped."""
+
+_SEEN = {CPU: SEEN[0], RUNNABLE: SEEN[1], DISK: SEEN[3]}
+"""The events of states; of all others, it sleeps."""
 
 _Code = tuple[str, str, int]
 _Place = tuple[int, Position | None]
@@ -138,14 +145,25 @@ class Looks:
         for (process, native_id), seen in self.threads.items():
             node = nodes[process]
             stacks = Stacks()
-            for (_, stack), sums in seen.stacks.items():
+            states: dict[tuple[int, str], _Sums] = defaultdict(_Sums)
+            for (state, stack), sums in seen.stacks.items():
                 row = 0
                 for code, _ in stack:
                     row = stacks.below(row, placed[code])
                 stacks.add(row, sums.ns)
+                if state != ACTIVE:  # else it is not known whether it ran
+                    of_state = states[row, _SEEN.get(state, SLEEPING)]
+                    of_state.looks += sums.looks
+                    of_state.ns += sums.ns
+            tree = stacks.tree(TIME, timers)
+            above = len(stacks.timer) - len(tree)  # rows above the first frame
+            events = [
+                Statistics(of.looks, ABSENT, ABSENT, of.ns, ABSENT).event(name, "ns", row - above)
+                for (row, name), of in states.items()
+            ]
             thread = Thread(node, 0, count[node], "host", seen.name, native_id)
             count[node] += 1
-            profile.threads.append(ThreadProfile(thread, stacks.tree(TIME, timers)))
+            profile.threads.append(ThreadProfile(thread, tree, events))
         own = {*own_codes(profile, range(len(timers.timers)))}
         for measured, seen in zip(profile.threads, self.threads.values(), strict=True):
             measured.lines = _lines(seen, placed, own)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 import os
 import pty
 import re
@@ -104,6 +105,9 @@ def test_what_attach_sees_is_a_sampled_trial(runs):
     assert page["sampled"]
     for place in page["groups"][0]["places"]:
         assert all("~" in part for part in place["about"] if re.search(r"\d m?s", part)), place
+    rows = json.loads(runs.taupy("report", "--json").stdout)["places"]
+    asleep = {row["routine"]: row["asleep_ns"] for row in rows if row["kind"] == "own"}
+    assert asleep["waits"] and not asleep["inner"], asleep
     cell = taupy.open(runs.database).trial(1)._repr_html_()
     times = re.findall(r">([^<>]*?\d (?:m?s|%))</td>", cell)
     assert times and all("~" in shown for shown in times), cell

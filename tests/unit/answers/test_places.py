@@ -12,7 +12,7 @@ from taupy.answers.own_code import by_kind, kinds
 from taupy.commands import storer
 from taupy.model.profile import Timer
 from taupy.model.rows import TimerRow
-from taupy.model.sampled import CPU_TIME, STATES
+from taupy.model.sampled import CPU_TIME, STATES, suspended
 from taupy.pprof.cells import seen_by
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.values import values
@@ -169,7 +169,12 @@ def test_awaits_in_sequence_are_waiting_of_the_coroutine_that_awaits(tmp_path):
     fetch = call(own("fetch", 3), 40, 6, [call(sleep, 40, 4)])
     rare = call(own("close", 5), 2, 1, [call(sleep, 2, 0)])
     main = call(MAIN, 1, 1, [event_loop(call(own("load", 7), 1, 2, [fetch, rare]))])
-    group = found(profile_of(host(root(main))), tmp_path)["main thread"]
+    profile = profile_of(host(root(main)))
+    fetched = profile.timers.index(own("fetch", 3))
+    row = list(profile.threads[0].tree.timer).index(fetched)
+    await_ = replace(event(suspended(4), [10] * 40, "ns"), row=row)
+    profile.threads[0].user_events.append(await_)
+    group = found(profile, tmp_path)["main thread"]
     (waiting,) = [place for place in group.places if place.kind == "waiting"]
     assert (places.where(waiting.timer), waiting.ns, waiting.calls) == ("fetch (app.py:3)", 400, 40)
     assert waiting.callee.timer.short_name == "EpollSelector.select"
@@ -401,6 +406,14 @@ def test_a_main_thread_that_sleeps_for_longer_than_it_works_waits(
     (group,) = stored(profile_of(host(root(call(MAIN, 1, 900)), events=noted)), tmp_path)
     place = group.places[0]
     assert (place.off_cpu_ns, place.waits_ns) == (off_cpu_ns, off_cpu_ns)
+
+
+def test_without_its_cpu_time_nobody_says_that_a_thread_was_off_the_cpu(tmp_path):
+    """As in trials of older versions and of `taupy attach`."""
+    noted = [event(STATES[0], [800], "ns"), event(STATES[1], [100], "ns")]
+    work = host(root(call(own("work", 9), 1, 900)), thread=1, events=noted)
+    groups = found(profile_of(host(root(call(MAIN, 1, 5))), work), tmp_path)
+    assert [place.waits_ns for place in groups["other threads"].places] == [0]
 
 
 def test_threads_that_had_no_processor_for_their_time_wait(tmp_path):
