@@ -68,12 +68,17 @@ class ProfileTable:
     holds: frozenset[Part]
 
 
+_UNKNOWN = (None, None)
+"""Calls and subroutines where a sampler looked, which counts none."""
+
+
 def _flat(profile: Profile, progress: Progress) -> Rows:
     """Routines, summed over their call paths; inclusive values count outermost calls only."""
     units = _units(profile)
     for measured in profile.threads:
         tree, place = measured.tree, _place(measured.thread)
         on_stream = measured.thread.kind == "stream"
+        are_counted = any(tree.calls)
         # Timers with the same name in different groups are different, as in the database.
         sums = {
             timer: of_timer
@@ -85,8 +90,9 @@ def _flat(profile: Profile, progress: Progress) -> Rows:
                 inclusive = of_timer.inclusive.get(metric)
                 exclusive = of_timer.exclusive.get(metric)
                 if inclusive is not None or exclusive is not None:
-                    counts = (of_timer.calls, of_timer.subroutines, inclusive, exclusive)
-                    yield (*place, *_timer(profile.timers[timer]), metric, units[metric], *counts)
+                    counts = (of_timer.calls, of_timer.subroutines) if are_counted else _UNKNOWN
+                    described = (*_timer(profile.timers[timer]), metric, units[metric])
+                    yield (*place, *described, *counts, inclusive, exclusive)
         progress.advance(len(tree))
 
 
@@ -95,7 +101,7 @@ def _callpaths(profile: Profile, progress: Progress) -> Rows:
     names = [timer.full_name for timer in profile.timers]
     for measured in profile.threads:
         tree = measured.tree
-        place = _place(measured.thread)
+        place, are_counted = _place(measured.thread), any(tree.calls)
         depth = [0] * len(tree)
         for row, above in enumerate(tree.parent):
             depth[row] = depth[above] + 1 if above >= 0 else 0
@@ -106,9 +112,9 @@ def _callpaths(profile: Profile, progress: Progress) -> Rows:
             for metric, values in tree.inclusive.items():
                 whole, other = none_if_nan(values[row]), none_if_nan(tree.exclusive[metric][row])
                 if whole is not None or other is not None:
-                    counts = (tree.calls[row], tree.subroutines[row], whole, other)
-                    described = _timer(profile.timers[timer])
-                    yield (*place, *where, *described, metric, units[metric], *counts)
+                    counts = (tree.calls[row], tree.subroutines[row]) if are_counted else _UNKNOWN
+                    described = (*_timer(profile.timers[timer]), metric, units[metric])
+                    yield (*place, *where, *described, *counts, whole, other)
             progress.advance()
 
 

@@ -114,6 +114,7 @@ class Contents:
         overview, source: what `static/overview.js` and `static/source.js` show, from `front.py`.
         roofline: what `static/roofline.js` draws on the tab `roofline`; None for nothing.
         end: lines at the end of the page.
+        is_sampled: whether times of routines are estimates.
         theme: "light" or "dark"; "" to follow the reader's system.
     """
 
@@ -128,6 +129,7 @@ class Contents:
     source: list[dict[str, Any]] = field(default_factory=list)
     end: Sequence[str] = ()
     theme: str = ""
+    is_sampled: bool = False
 
 
 def of_trial(
@@ -144,7 +146,7 @@ def of_trial(
         with_source: with the text of the program's own files.
         with_libraries: with that of library files on this machine.
     """
-    contents = Contents(_title(trial), _subtitle(trial))
+    contents = Contents(_title(trial), _subtitle(trial), is_sampled=trial.is_sampled)
     progress.begin("building the page", len(ANSWERS) + 3, "parts")
     judged = report(db, trial)
     if not with_source:

@@ -85,7 +85,6 @@ def overview(db: ProfileDB, report: Report, unmeasured_paths: int) -> dict[str, 
     }
     return {
         "run_ns": report.trial.duration_ns,
-        "sampled": report.trial.is_sampled,
         "command": visible(report.typed),
         "facts": [visible(fact) for fact in _facts(db, report, series, facts)],
         "own": KINDS["own"] if report.with_c else "your code",

@@ -153,6 +153,7 @@ def html_page(contents: Contents, *, back: str = "") -> str:
         "source": contents.source,
         "end": [visible(line) for line in contents.end],
         "theme": contents.theme,
+        "sampled": contents.is_sampled,
     }
     script = _script()
     return _PAGE.format(

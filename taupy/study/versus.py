@@ -55,7 +55,9 @@ def of_sides(
     compared = compare.compared(db, [first, second], Options())
     both = compared.sides
     progress.advance()
-    contents = Contents(f"{_name(both[0])} and {_name(both[1])}", _subtitle(both))
+    sampled = any(trial.is_sampled for side in both for trial in side.trials)
+    title = f"{_name(both[0])} and {_name(both[1])}"
+    contents = Contents(title, _subtitle(both), is_sampled=sampled)
     _add_trees(compared, contents.forest)
     progress.advance()
     judged, code = _gate(compared, fail_on) if fail_on else ([], 0)

@@ -17,8 +17,9 @@ import pytest
 
 import taupy
 from taupy.profiledb.database import ProfileDB
-from taupy.report import front
+from taupy.report import contents, front
 from taupy.report.report import report
+from taupy.study import versus
 
 pytest.importorskip("taupy._native.engine", reason="the compiled core is not built")
 
@@ -98,11 +99,16 @@ def test_what_attach_sees_is_a_sampled_trial(runs):
         (row["calls"], row["subroutines"]) for row in csv.DictReader(flat.splitlines())
     }
     assert calls == subroutines == ""
+    for form in ("csv", "csv-callpaths"):
+        assert runs.taupy("export", "--format", form, "-o", f"{form}.csv").returncode == 0
+        exported = csv.DictReader((runs.folder / f"{form}.csv").read_text().splitlines())
+        assert {(row["calls"], row["subroutines"]) for row in exported} == {("", "")}
     files = {file for (file,) in runs.sql("SELECT DISTINCT file FROM timer")}
     assert "threading.py" in files and not any(file.endswith("/threading.py") for file in files)
     with ProfileDB.open(runs.database) as db:
         page = front.overview(db, report(db, db.latest()), 0)
-    assert page["sampled"]
+        assert contents.of_trial(db, db.latest()).is_sampled
+        assert versus.of_sides(db, "1", "1")[0].is_sampled
     for place in page["groups"][0]["places"]:
         assert all("~" in part for part in place["about"] if re.search(r"\d m?s", part)), place
     rows = json.loads(runs.taupy("report", "--json").stdout)["places"]

@@ -1,5 +1,5 @@
 // How much longer a node takes in the second of two trials, as colors and words.
-import { duration, percent } from "./numbers.js";
+import { percent, timeOf } from "./numbers.js";
 
 const CHANGED = 2;
 
@@ -48,10 +48,10 @@ export class Change {
 
   text(node) {
     const [before, after] = this.times(node);
-    if (before === 0) return `${duration(after)} in B, not in A`;
-    if (after === 0) return `${duration(before)} in A, not in B`;
+    if (before === 0) return `${timeOf(after)} in B, not in A`;
+    if (after === 0) return `${timeOf(before)} in A, not in B`;
     const change = `${percent((100 * (after - before)) / before)} %`;
-    return `${duration(before)} → ${duration(after)}, ${change}${this.remark(node)}`;
+    return `${timeOf(before)} → ${timeOf(after)}, ${change}${this.remark(node)}`;
   }
 
   remark(node) {

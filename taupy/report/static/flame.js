@@ -1,7 +1,7 @@
 // A flame graph on a canvas: the root at the top, callees below, without boxes narrower than a
 // pixel. It draws a tree of flame_tree.js from the node that it is zoomed to.
 import { KINDS, hatched, palette } from "./kinds.js";
-import { count, duration, shareOf, timeOf } from "./numbers.js";
+import { count, shareOf, timeOf } from "./numbers.js";
 import { fitting, showTip } from "./tip.js";
 
 const HEIGHT = 22; // of a row, in pixels
@@ -239,8 +239,9 @@ export class Flame {
       return [`${timeOf(node.time)} · ${part}`, part];
     }
     const [before, after] = this.change.times(node);
-    const more = `${after > before ? "+" : ""}${duration(after - before)}`;
-    return [`${duration(before)} → ${duration(after)}`, more];
+    const sign = { 1: "+", [-1]: "-" }[Math.sign(after - before)] ?? "";
+    const more = sign + timeOf(Math.abs(after - before));
+    return [`${timeOf(before)} → ${timeOf(after)}`, more];
   }
 
   twoLines(context, { ink, paper }, [node, x, room, y]) {

@@ -209,7 +209,7 @@ async function begin() {
   const layout = JSON.parse(new TextDecoder().decode(await unpacked(byId("contents").textContent)));
   document.documentElement.dataset.theme = settings.theme ?? layout.theme;
   if (layout.overview) KINDS.own = layout.overview.own;
-  if (layout.overview?.sampled) estimate();
+  if (layout.sampled) estimate();
   addHead(layout.overview);
   layout.sections.forEach((section) => addTab(section.name, section.title, panelOf(section)));
   if (layout.source.length) addSource(layout.source);
