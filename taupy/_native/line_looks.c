@@ -9,7 +9,7 @@
 #define QUICK_NS 5000000ll
 #define SLOW_NS 20000000ll
 #define QUICKLY_NS 2000000000ll
-#define SHARE 175 /* looks take at most one in so many parts of the time: 0.57 % */
+#define SHARE 190 /* looks take at most one in so many parts of the time: 0.53 % */
 #define CREDIT_NS 60000000ll /* for the first two seconds */
 #define SMOOTH 16 /* ticks: what one of them takes is paid for by so many */
 #define PAUSE_AT_MOST_NS 1000000000ll

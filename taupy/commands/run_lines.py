@@ -56,7 +56,7 @@ def choose(plan: Plan, text: str | None, application: str, database: str) -> Non
     if text == INSIDE:
         plan.options["lines_inside"] = 1
         plan.notes.append(
-            "--lines=inside: a native thread in the program looks at lines, in 0.6 % of a core"
+            "--lines=inside: a native thread in the program looks at lines, in 0.5 % of a core"
         )
         return
     trial = text.partition(":")[2]
