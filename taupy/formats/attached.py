@@ -28,22 +28,19 @@ from taupy.model.profile import (
     ThreadProfile,
     Timer,
 )
-from taupy.model.sampled import SLEEPING
 from taupy.model.sampled import STATES as SEEN
 from taupy.model.timers import Timers
 from taupy.record.host_profile import FileNames
 from taupy.record.line_table import Position, position_at, positions
 from taupy.record.lines import add_texts
 from taupy.record.source_files import own_codes, read_sources
-from taupy.state.lines import ACTIVE, CPU, DISK, RUNNABLE, STATES
+from taupy.state.lines import ACTIVE, STATES
 from taupy.units import several
 from taupy.watch.foreign import Frame
+from taupy.watch.looks import state_of
 
 _PLACES_AT_MOST = 1_000_000
 """Stacks with their lines that are told apart; of later ones, the lines are dropped."""
-
-_SEEN = {CPU: SEEN[0], RUNNABLE: SEEN[1], DISK: SEEN[3]}
-"""The events of states; of all others, it sleeps."""
 
 _Code = tuple[str, str, int]
 _Place = tuple[int, Position | None]
@@ -152,7 +149,7 @@ class Looks:
                     row = stacks.below(row, placed[code])
                 stacks.add(row, sums.ns)
                 if state != ACTIVE:  # else it is not known whether it ran
-                    of_state = states[row, _SEEN.get(state, SLEEPING)]
+                    of_state = states[row, SEEN[state_of(state)]]
                     of_state.looks += sums.looks
                     of_state.ns += sums.ns
             tree = stacks.tree(TIME, timers)

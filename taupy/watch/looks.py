@@ -24,8 +24,13 @@ _PROCESSES_A_ROUND = 64
 _CHANGE_KIB = 64
 _CPU, _RUNNABLE, _SLEEPING, _DISK = range(4)
 _DOES = {CPU: _CPU, RUNNABLE: _RUNNABLE, DISK: _DISK}
-"""Of what a thread does, the rest is sleep."""
 _PAGE_KIB = posix.sysconf("SC_PAGESIZE") // 1024
+
+
+def state_of(does: int) -> int:
+    """The state, in the order of `model.sampled.STATES`, of a thread that does one of
+    `state.lines.STATES`: all but three are sleep."""
+    return _DOES.get(does, _SLEEPING)
 
 
 class _Thread:
@@ -128,7 +133,7 @@ class Looks:
         took = now - earlier.looked_ns
         does = earlier.task.does(took)
         if does != ACTIVE:  # else it is not known whether it runs
-            self.note(part, address, owner, _DOES.get(does, _SLEEPING), took)
+            self.note(part, address, owner, state_of(does), took)
         earlier.looked_ns = now
 
     def note(self, part: PartThreads, address: int, owner: int, does: int, time_ns: int) -> None:
