@@ -47,6 +47,10 @@ class Counts(Protocol):
         self, pid: int, native_id: int, name: str, state: int, frames: list[Frame], took_ns: int
     ) -> None: ...
 
+    def end_thread(self, pid: int, native_id: int) -> None: ...
+
+    def end_process(self, pid: int) -> None: ...
+
 
 HZ = 100
 HZ_AT_MOST = 1000
@@ -76,6 +80,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--rate", type=int, default=HZ, metavar="N", help="looks a second (default: %(default)s)"
     )
+    options.add_threads_argument(parser)
     where = parser.add_argument_group("where to store the trial")
     where.add_argument("--application", "--app", metavar="NAME", help="default: the script's name")
     where.add_argument("--experiment", metavar="NAME", default="default")
@@ -90,7 +95,7 @@ def run(args: argparse.Namespace) -> int:
     from taupy.formats.attached import Looks
 
     database, _ = options.file_and_store(args)
-    looks = Looks()
+    looks = Looks(options.threads(args.threads))
     began_at, began = time.time(), time.monotonic_ns()
     with ended_by_signals() as ended:
         with bar.shown() as progress, Watch(args.pid, looks) as watch:
@@ -151,7 +156,7 @@ def _store(profile: Profile, database: str) -> None:
     ):
         profile.name = unclashing_name(db, profile)
         trial = db.trial(add_profile(db, profile))
-    threads = len(profile.threads)
+    threads = sum(measured.thread.count for measured in profile.threads)
     say(
         f"trial {trial.id} ({trial.application}/{trial.experiment}/{trial.name}): "
         f"{several(threads, 'thread')}, {profile.metadata['taupy.lines']}"
@@ -242,23 +247,34 @@ class Watch:
     def find(self) -> None:
         """Take in new processes and their threads, and let go of those that have ended."""
         now = time.monotonic_ns()
-        for pid in (self.pid, *descendants(self.pid)):
-            if pid not in self.processes:
-                self._begin(pid)
+        pids = {self.pid, *descendants(self.pid)}
+        for pid in sorted(pids - self.processes.keys()):
+            self._begin(pid)
+        self.tries = {key: tried for key, tried in self.tries.items() if key[0] in pids}
         living: set[tuple[int, int]] = set()
         for pid, interpreter in [*self.processes.items()]:
             since_ns = self.searched_ns if interpreter.begun < 0 else self.looked_ns
-            threads = self._take_in(interpreter, since_ns) if interpreter.is_there() else ()
+            is_there = interpreter.is_there()
+            threads = self._take_in(interpreter, since_ns) if is_there else ()
             if threads:
                 self.tries.pop((pid, interpreter.start), None)
                 living.update((pid, native_id) for native_id in threads)
             else:
                 # It has ended, or runs another program (exec), whose Python may not have begun.
                 self.processes.pop(pid).close()
+                if not is_there:
+                    self.looks.end_process(pid)
                 self._begin(pid)
         for key in self.threads.keys() - living:
-            del self.threads[key]
+            self._end(key)
         self.searched_ns = now
+
+    def _end(self, key: tuple[int, int]) -> None:
+        """Let go of a thread. A main thread has not ended where another program has begun."""
+        del self.threads[key]
+        pid, native_id = key
+        if native_id != pid:
+            self.looks.end_thread(pid, native_id)
 
     def _begin(self, pid: int) -> None:
         """Find the Python of a process; tried a few times, since it may have yet to begin."""
@@ -283,10 +299,11 @@ class Watch:
         for native_id, state in threads.items():
             seen = self.threads.get((of.pid, native_id))
             if seen is None or seen.thread.of is not of or seen.thread.state != state:
+                if seen is not None:
+                    self._end((of.pid, native_id))  # its id has been used again
                 with suppress(ValueError):
                     thread = of.thread(native_id, state)
-                    self.threads[of.pid, native_id] = _Seen(thread, since_ns)
-                    self.unseen -= before >= 0
+                    self.threads[of.pid, native_id] = _Seen(thread, since_ns, before >= 0)
         return threads
 
     def look(self) -> None:
@@ -307,7 +324,7 @@ class Watch:
             except PermissionError:
                 raise
             except OSError:
-                del self.threads[key]  # it has ended
+                self._end(key)
                 continue
             if frames is None:
                 self.looks.torn += 1
@@ -315,6 +332,8 @@ class Watch:
             if frames:
                 took = now - seen.looked_ns
                 self.looks.add(*key, seen.name, state, frames, took)
+                self.unseen -= seen.is_unseen
+                seen.is_unseen = False
             seen.looked_ns = now
 
 
@@ -323,11 +342,13 @@ class _Seen:
 
     Args:
         since_ns: when it was not there yet; 0: it was.
+        is_unseen: it is one of those that have begun and were not there at any look.
     """
 
-    __slots__ = ("looked_ns", "name", "thread")
+    __slots__ = ("is_unseen", "looked_ns", "name", "thread")
 
-    def __init__(self, thread: ForeignThread, since_ns: int) -> None:
+    def __init__(self, thread: ForeignThread, since_ns: int, is_unseen: bool) -> None:
+        self.is_unseen = is_unseen
         self.thread, self.name = thread, thread.name()
         self.looked_ns = since_ns or time.monotonic_ns()
         thread.begin(is_new=bool(since_ns))

@@ -27,7 +27,8 @@ SWITCH, TRUST_FILES, TRUST_FOLDER, RENAMED = "switch", "trust files", "trust fol
 """Actions of arguments, by the names under which `parsers.CommandLine` knows them."""
 
 THREADS = 200
-"""How many ended threads of one beginning keep rows of their own, unless `taupy run` is told."""
+"""How many ended threads of one beginning keep rows of their own, unless `--threads` says it."""
+_THREADS_AT_MOST = 1 << 62
 
 
 def add_database_argument(parser: argparse._ActionsContainer) -> None:
@@ -155,6 +156,27 @@ def add_keep_secrets_argument(parser: argparse._ActionsContainer) -> None:
         "store command lines and metadata as they are (default: values that look like passwords, "
         "keys and tokens are replaced by a digest)",
     )
+
+
+def add_threads_argument(parser: argparse._ActionsContainer) -> None:
+    parser.add_argument(
+        "--threads",
+        metavar="N|all",
+        help="of threads that have ended, began in the same routine and have no name of their own, "
+        "keep the first N, and add up further ones in one row; likewise of forked children that "
+        f"ended alike (default: {THREADS}; all: keep each)",
+    )
+
+
+def threads(given: str | None, project: Any = None) -> int | None:
+    """How many ended threads of one beginning keep rows of their own; None: all."""
+    text = given if given is not None else str(THREADS if project is None else project)
+    if text == "all":
+        return None
+    if not text.isdecimal() or not 0 < int(text) < _THREADS_AT_MOST:
+        where = "--threads" if given is not None else "`threads` of [tool.taupy]"
+        raise UsageError(f"{where} is a number from 1 on, or all, not {text!r}")
+    return int(text)
 
 
 def add_with_source_argument(parser: argparse._ActionsContainer) -> None:

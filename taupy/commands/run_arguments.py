@@ -149,13 +149,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=None,
         help="maximum number of distinct call paths",
     )
-    what.add_argument(
-        "--threads",
-        metavar="N|all",
-        help="of threads that have ended, began in the same routine and have no name of their own, "
-        "keep the first N, and add up further ones in one row; likewise of forked children that "
-        f"ended alike (default: {options.THREADS}; all: keep each)",
-    )
+    options.add_threads_argument(what)
     options.add_list_argument(
         what,
         "--metrics",

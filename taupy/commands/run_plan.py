@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from typing import Any
 
 _SPANS = 1_000_000
-_THREADS_AT_MOST = 1 << 62
 """Records of single layers and phases in each process: 24 MB of its part."""
 
 
@@ -49,7 +48,7 @@ class Plan:
         self.traces = _traces(args.trace, self.project.get("trace"))
         if "host" in self.traces:
             self._take_spans()
-        threads = _threads(args.threads, self.project.get("threads"))
+        threads = options.threads(args.threads, self.project.get("threads"))
         if threads is not None and not self.traces:
             self.options["threads_apart"] = threads
 
@@ -71,17 +70,6 @@ class Plan:
     @property
     def is_native(self) -> bool:
         return self.engine == "native"
-
-
-def _threads(given: str | None, project: Any) -> int | None:
-    """How many ended threads of one beginning keep rows of their own; None: all."""
-    text = given if given is not None else str(options.THREADS if project is None else project)
-    if text == "all":
-        return None
-    if not text.isdecimal() or not 0 < int(text) < _THREADS_AT_MOST:
-        where = "--threads" if given is not None else "`threads` of [tool.taupy]"
-        raise UsageError(f"{where} is a number from 1 on, or all, not {text!r}")
-    return int(text)
 
 
 def _traces(given: list[list[str]], project: Any) -> set[str]:

@@ -86,6 +86,12 @@ class _Recent:
         while self.kept[0].at_ns < self.kept[-1].at_ns - _LOOKED_BACK_NS:
             self.kept.popleft()
 
+    def end_thread(self, pid: int, native_id: int) -> None:
+        """Its looks stay for ten seconds."""
+
+    def end_process(self, pid: int) -> None:
+        """Likewise."""
+
 
 def run(args: argparse.Namespace, every_s: float) -> int:
     recent = _Recent()

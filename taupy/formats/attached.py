@@ -1,23 +1,26 @@
 """A profile from looks at processes that run already (`taupy attach`).
 
 Each look at a thread counts for the time since the previous one. A call path's time is thus
-estimated, and calls are unknown; lines are those that were seen. `watch/foreign.py` reads the
-frames.
+estimated, and calls are unknown; lines are those that were seen. Threads that have ended are added
+up as those of a run are (`_native/thread_rows.h`), and so are forked children
+(`record/process_rows.py`), which are alike here if their command line is that of the same parent.
+`watch/foreign.py` reads the frames.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import shlex
 from collections import defaultdict
 from contextlib import suppress
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 from taupy.formats.places import library_folder
 from taupy.formats.stacks import Stacks
 from taupy.instrument.runfolder import RunSettings, new_uuid
 from taupy.model.masking import Masking
-from taupy.model.processes import contents
+from taupy.model.processes import contents, parent
 from taupy.model.profile import (
     ABSENT,
     TIME,
@@ -30,9 +33,12 @@ from taupy.model.profile import (
 )
 from taupy.model.sampled import STATES as SEEN
 from taupy.model.timers import Timers
-from taupy.record.host_profile import FileNames
+from taupy.record.host_profile import FileNames, row_name
 from taupy.record.line_table import Position, position_at, positions
 from taupy.record.lines import add_texts
+from taupy.record.native_part import threads_added
+from taupy.record.process_rows import ADDED as CHILDREN_ADDED
+from taupy.record.process_rows import POOLS, children_added
 from taupy.record.source_files import own_codes, read_sources
 from taupy.state.lines import ACTIVE, STATES
 from taupy.units import several
@@ -41,6 +47,9 @@ from taupy.watch.looks import state_of
 
 _PLACES_AT_MOST = 1_000_000
 """Stacks with their lines that are told apart; of later ones, the lines are dropped."""
+
+_UNNAMED = re.compile(r"(Thread|Dummy)-\d+( |$)")
+"""What threading calls threads without a name of their own; Python 3.14 tells it the system."""
 
 _Code = tuple[str, str, int]
 _Place = tuple[int, Position | None]
@@ -54,26 +63,129 @@ class _Sums:
     def __init__(self) -> None:
         self.looks, self.ns, self.squares = 0, 0, 0.0
 
+    def look(self, ns: int) -> None:
+        self.looks += 1
+        self.ns += ns
+        self.squares += float(ns) * ns
 
-class _Looked(NamedTuple):
-    """What was seen of one thread: by state and stack, which begins with the outermost frame."""
+    def add(self, other: _Sums) -> None:
+        self.looks += other.looks
+        self.ns += other.ns
+        self.squares += other.squares
 
-    name: str
-    stacks: defaultdict[tuple[int, tuple[_Place, ...]], _Sums]
+
+_Ended = TypeVar("_Ended", "_Looked", "_Process")
+
+
+class _Looked:
+    """What was seen of one thread, or of several that have ended.
+
+    Attributes:
+        stacks: by state and stack, which begins with the outermost frame.
+        began: the routine that they began in; None: it is a main thread, or has not ended.
+        times: of several, how long each was looked at [ns].
+    """
+
+    __slots__ = ("began", "name", "native_id", "stacks", "times")
+
+    def __init__(self, native_id: int, name: str) -> None:
+        self.native_id, self.name = native_id, name
+        self.stacks: defaultdict[tuple[int, tuple[_Place, ...]], _Sums] = defaultdict(_Sums)
+        self.began: int | None = None
+        self.times = Statistics()
+
+    def take(self, ended: _Looked) -> None:
+        """Add one that has ended, or several."""
+        for looked in (self, ended):
+            if not looked.times.count:
+                looked.times.add(sum(sums.ns for sums in looked.stacks.values()))
+        limits = ended.times.minimum, ended.times.maximum
+        self.times.add(ended.times.total / ended.times.count, ended.times.count, limits)
+        for place, sums in ended.stacks.items():
+            self.stacks[place].add(sums)
+
+
+class _Process:
+    """What was seen of one process, or of several that have ended.
+
+    Attributes:
+        threads: in the order in which they were seen first.
+        living: those that have not ended, by id.
+        ended: those that have, by the routine that they began in.
+    """
+
+    __slots__ = ("count", "ended", "facts", "living", "pid", "threads")
+
+    def __init__(self, pid: int) -> None:
+        self.pid, self.count = pid, 1
+        self.facts = _Facts()
+        self.threads: dict[_Looked, None] = {}
+        self.living: dict[int, _Looked] = {}
+        self.ended: defaultdict[int, _Alike[_Looked]] = defaultdict(_Alike)
+
+    def take(self, ended: _Process) -> None:
+        """Add one that has ended: a row for each routine that threads began in."""
+        threads = [*self.threads, *ended.threads]
+        self.threads = {}
+        of: dict[int | None, _Looked] = {}
+        for looked in threads:
+            if (first := of.setdefault(looked.began, looked)) is not looked:
+                first.take(looked)
+        self.threads = dict.fromkeys(of.values())
+        self.count += ended.count
+
+    def metadata(self) -> dict[str, str]:
+        which = {"PID": str(self.pid)} if self.count == 1 else {"Processes": str(self.count)}
+        if self.facts.words:
+            which["Process Name"] = os.path.basename(self.facts.words[0])[:1000]
+        return which
+
+
+class _Alike(Generic[_Ended]):
+    """Threads, or processes, that began alike and have ended.
+
+    Attributes:
+        apart: how many stay as they are.
+        sums: the next one, to which further ones are added.
+    """
+
+    __slots__ = ("apart", "sums")
+
+    def __init__(self) -> None:
+        self.apart = 0
+        self.sums: _Ended | None = None
+
+    def has_taken(self, ended: _Ended, apart: int) -> bool:
+        """Whether it has been added to another one."""
+        if self.apart < apart:
+            self.apart += 1
+        elif self.sums is None:
+            self.sums = ended
+        else:
+            self.sums.take(ended)
+            return True
+        return False
 
 
 class Looks:
     """All looks at a process and those that it started.
 
+    Args:
+        apart: how many ended threads of one beginning stay as they are; None: all.
+
     Attributes:
         unseen: threads that began and ended between two looks.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, apart: int | None = None) -> None:
         self.looks = self.torn = self.unseen = 0
-        self.threads: dict[tuple[int, int], _Looked] = {}
-        self.facts: dict[int, _Facts] = {}  # as long as there is something to read
+        self._apart = apart
+        self._processes: dict[_Process, None] = {}
+        self._living: dict[int, _Process] = {}
+        self._forked: defaultdict[int, _Alike[_Process]] = defaultdict(_Alike)
         self._codes: dict[_Code, int] = {}
+        self._is_pool: list[bool] = []
+        self._is_threading: list[bool] = []
         self._places = 0
         self._positions: dict[tuple[bytes, int], list[Position | None]] = {}
 
@@ -81,26 +193,69 @@ class Looks:
         self, pid: int, native_id: int, name: str, state: int, frames: list[Frame], took_ns: int
     ) -> None:
         """Count one look at a thread, for the time since the previous one."""
-        thread = self.threads.get((pid, native_id))
+        process = self._living.get(pid)
+        if process is None:
+            process = self._living[pid] = _Process(pid)
+            self._processes[process] = None
+        thread = process.living.get(native_id)
         if thread is None:
-            thread = self.threads[pid, native_id] = _Looked(name, defaultdict(_Sums))
-            self.facts[pid] = _facts(pid) or self.facts.get(pid, _Facts())
+            thread = process.living[native_id] = _Looked(native_id, name)
+            process.threads[thread] = None
+            process.facts = _facts(pid) or process.facts
         keeps = self._places < _PLACES_AT_MOST
         stack = tuple(
             (self._code(frame), self._position(frame) if keeps else None)
             for frame in reversed(frames)
         )
         before = len(thread.stacks)
-        sums = thread.stacks[state, stack]
+        thread.stacks[state, stack].look(took_ns)
         self._places += len(thread.stacks) - before
-        sums.looks += 1
-        sums.ns += took_ns
-        sums.squares += float(took_ns) * took_ns
         self.looks += 1
+
+    def end_thread(self, pid: int, native_id: int) -> None:
+        """A thread that is no main thread has ended: see `_native/thread_rows.h`."""
+        process = self._living.get(pid)
+        ended = None if process is None else process.living.pop(native_id, None)
+        if process is None or ended is None:
+            return
+        codes = [code for _, stack in ended.stacks for code, _ in stack]
+        ended.began = next((code for code in codes if not self._is_threading[code]), codes[0])
+        if (
+            self._apart is not None
+            and (ended.name == process.facts.name or _UNNAMED.match(ended.name))
+            and not self._is_pool[ended.began]
+            and process.ended[ended.began].has_taken(ended, self._apart)
+        ):
+            del process.threads[ended]
+
+    def end_process(self, pid: int) -> None:
+        """A process has ended: see `record/process_rows.py`."""
+        process = self._living.get(pid)
+        if process is None:
+            return
+        for native_id in process.living.keys() - {pid}:
+            self.end_thread(pid, native_id)
+        del self._living[pid]
+        facts = process.facts
+        parent = self._living.get(facts.parent)
+        codes = {code for of in process.threads for _, stack in of.stacks for code, _ in stack}
+        if (
+            self._apart is not None
+            and parent is not None
+            and facts.words == parent.facts.words
+            and not any(of.facts.parent == pid for of in self._processes)
+            and not any(self._is_pool[code] for code in codes)
+            and self._forked[facts.parent].has_taken(process, self._apart)
+        ):
+            del self._processes[process]
 
     def _code(self, frame: Frame) -> int:
         key = frame.file, frame.name, frame.first_line
-        return self._codes.setdefault(key, len(self._codes))
+        code = self._codes.setdefault(key, len(self._codes))
+        if code == len(self._is_pool):
+            self._is_pool.append(any(pool in frame.file for pool in POOLS))
+            self._is_threading.append(frame.file.endswith("/threading.py"))
+        return code
 
     def _position(self, frame: Frame) -> Position | None:
         key = frame.table, frame.first_line  # routines of one shape have equal tables
@@ -109,25 +264,55 @@ class Looks:
             units = self._positions[key] = positions(*key)
         return position_at(units, frame.instruction)
 
+    def _thread(self, of: _Process, seen: _Looked, node: int, number: int) -> Thread:
+        """The thread, or row of threads, as which the trial has it."""
+        count = seen.times.count
+        if of.count == 1 and not count:
+            return Thread(node, 0, number, "host", seen.name, seen.native_id)
+        name = "" if seen.began is None else f" of {[*self._codes][seen.began][1]}"
+        if of.count == 1:
+            name = row_name("threads", self._apart or 0, count) + name
+        else:
+            name = row_name("processes", self._apart or 0, of.count) + (name and f", threads{name}")
+        limits = (int(seen.times.minimum), int(seen.times.maximum)) if count else ()
+        return Thread(node, 0, number, "host", name, 0, count or 1, *limits)
+
+    def _added_up(self) -> dict[str, str]:
+        """What the trial says about threads and processes without rows of their own."""
+        facts = {}
+        counts = [
+            seen.times.count
+            for process in self._processes
+            if process.count == 1
+            for seen in process.threads
+            if seen.times.count
+        ]
+        if counts:
+            facts["taupy.health.threads_added"] = threads_added(sum(counts), len(counts))
+        if counts := [process.count for process in self._processes if process.count > 1]:
+            facts[CHILDREN_ADDED] = children_added(
+                sum(counts), len(counts), "process that forked them"
+            )
+        return facts
+
     def profile(self, pid: int, started_at: float, duration_ns: int, masking: Masking) -> Profile:
         """The profile of process `pid` and of those below it.
 
         Raises:
             ValueError: nothing was seen.
         """
-        if not self.threads:
+        if not self._processes:
             raise ValueError("no thread ran any Python")
-        facts = self.facts
         folders = {library_folder(file) for file, _, _ in self._codes}
-        settings = _settings(facts.get(pid, _Facts()), started_at, sorted(filter(None, folders)))
+        processes = sorted(self._processes, key=lambda process: process.pid != pid)
+        begin = int(processes[0].pid != pid)  # nothing was seen of the first one
+        facts = _Facts() if begin else processes[0].facts
+        settings = _settings(facts, started_at, sorted(filter(None, folders)))
         names = FileNames(settings)
         timers = Timers()
         placed = [
             timers.place(_timer(code, names)) for code in self._codes
         ]  # in the order of their numbers
-        first = (pid, pid)  # the main thread
-        self.threads = dict(sorted(self.threads.items(), key=lambda item: item[0] != first))
-        nodes = {process: node for node, process in enumerate(dict.fromkeys([pid, *facts]))}
         profile = Profile(
             uuid=new_uuid(),
             application=settings.application,
@@ -138,35 +323,17 @@ class Looks:
             threads=[],
             metrics=[TIME],
         )
-        count = dict.fromkeys(nodes.values(), 0)
-        for (process, native_id), seen in self.threads.items():
-            node = nodes[process]
-            stacks = Stacks()
-            states: dict[tuple[int, str], _Sums] = defaultdict(_Sums)
-            for (state, stack), sums in seen.stacks.items():
-                row = 0
-                for code, _ in stack:
-                    row = stacks.below(row, placed[code])
-                stacks.add(row, sums.ns)
-                if state != ACTIVE:  # else it is not known whether it ran
-                    of_state = states[row, SEEN[state_of(state)]]
-                    of_state.looks += sums.looks
-                    of_state.ns += sums.ns
-            tree = stacks.tree(TIME, timers)
-            above = len(stacks.timer) - len(tree)  # rows above the first frame
-            events = [
-                Statistics(of.looks, ABSENT, ABSENT, of.ns, ABSENT).event(name, "ns", row - above)
-                for (row, name), of in states.items()
-            ]
-            thread = Thread(node, 0, count[node], "host", seen.name, native_id)
-            count[node] += 1
-            profile.threads.append(ThreadProfile(thread, tree, events))
+        seen_threads = list[_Looked]()
+        for node, process in enumerate(processes, begin):
+            profile.node_metadata[node] = process.metadata()
+            rows = sorted(process.threads, key=lambda seen: seen.native_id != process.pid)
+            seen_threads += rows
+            for number, seen in enumerate(rows):
+                thread = self._thread(process, seen, node, number)
+                profile.threads.append(_measured(seen, thread, placed, timers))
         own = {*own_codes(profile, range(len(timers.timers)))}
-        for measured, seen in zip(profile.threads, self.threads.values(), strict=True):
+        for measured, seen in zip(profile.threads, seen_threads, strict=True):
             measured.lines = _lines(seen, placed, own)
-        for process, node in nodes.items():
-            if process in facts:
-                profile.node_metadata[node] = facts[process].metadata(process)
         unseen = (
             f"; {several(self.unseen, 'thread')} came and went between two looks, for which those "
             "that were seen stand"
@@ -180,6 +347,7 @@ class Looks:
                 f"sampled: {self.looks} looks from outside, while it ran; times are estimates, "
                 f"calls are unknown{unseen}"
             ),
+            **self._added_up(),
         }
         masking.mask(profile)
         profile.sources = read_sources(profile, settings, masking)
@@ -192,6 +360,26 @@ def _timer(code: _Code, names: FileNames) -> Timer:
     return Timer(name, names.shown(file), line if line > 0 else None, path=names.absolute(file))
 
 
+def _measured(seen: _Looked, thread: Thread, placed: list[int], timers: Timers) -> ThreadProfile:
+    """The profile of a thread, without lines."""
+    stacks = Stacks()
+    states: dict[tuple[int, str], _Sums] = defaultdict(_Sums)
+    for (state, stack), sums in seen.stacks.items():
+        row = 0
+        for code, _ in stack:
+            row = stacks.below(row, placed[code])
+        stacks.add(row, sums.ns)
+        if state != ACTIVE:  # else it is not known whether it ran
+            states[row, SEEN[state_of(state)]].add(sums)
+    tree = stacks.tree(TIME, timers)
+    above = len(stacks.timer) - len(tree)  # rows above the first frame
+    events = [
+        Statistics(of.looks, ABSENT, ABSENT, of.ns, ABSENT).event(name, "ns", row - above)
+        for (row, name), of in states.items()
+    ]
+    return ThreadProfile(thread, tree, events)
+
+
 def _lines(seen: _Looked, placed: list[int], own: set[int]) -> list[LineTime]:
     """The times of the lines of the program's own routines, the longest first."""
     sums: dict[tuple[int, int | None, Position, int], _Sums] = defaultdict(_Sums)
@@ -201,10 +389,7 @@ def _lines(seen: _Looked, placed: list[int], own: set[int]) -> list[LineTime]:
             if placed[code] in own:
                 callee = None if at == len(stack) - 1 else placed[stack[-1][0]]
                 if position is not None:
-                    of_line = sums[placed[code], callee, position, state]
-                    of_line.looks += of_stack.looks
-                    of_line.ns += of_stack.ns
-                    of_line.squares += of_stack.squares
+                    sums[placed[code], callee, position, state].add(of_stack)
                 break
     lines = [
         LineTime(timer, callee, *position, STATES[state], of.looks, of.ns, of.ns, of.squares)
@@ -218,19 +403,22 @@ class _Facts(NamedTuple):
 
     words: tuple[str, ...] = ()
     cwd: str = ""
-
-    def metadata(self, pid: int) -> dict[str, str]:
-        return (
-            {"PID": str(pid), "Process Name": os.path.basename(self.words[0])[:1000]}
-            if (self.words)
-            else {"PID": str(pid)}
-        )
+    name: str = ""
+    parent: int = 0
 
 
 def _facts(pid: int) -> _Facts | None:
-    with suppress(OSError):
-        words = contents(f"/proc/{pid}/cmdline", 1 << 16).decode("utf-8", "replace")
-        return _Facts(tuple(words.rstrip("\0").split("\0")), os.readlink(f"/proc/{pid}/cwd"))
+    with suppress(OSError, ValueError):
+        words, name = (
+            contents(f"/proc/{pid}/{fact}", 1 << 16).decode("utf-8", "replace")
+            for fact in ("cmdline", "comm")
+        )
+        return _Facts(
+            tuple(words.rstrip("\0").split("\0")),
+            os.readlink(f"/proc/{pid}/cwd"),
+            name.strip(),
+            parent(pid),
+        )
     return None
 
 

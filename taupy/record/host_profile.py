@@ -363,9 +363,13 @@ def _where(settings: RunSettings, part: Part, node: int, number: int, thread: Pa
     began = "" if row.routine is None else f" of {part.routines[row.routine].name}"
     if part.added and number:
         began += f", {thread.name or 'thread'}"
-    what = "processes" if part.added else "threads"
-    name = f"{what} {counted(row.apart + 1)} to {counted(row.apart + row.threads)}{began}"
+    name = row_name("processes" if part.added else "threads", row.apart, row.threads) + began
     return Thread(node, 0, number, "host", name, 0, row.threads, row.least_ns, row.most_ns)
+
+
+def row_name(what: str, apart: int, several: int) -> str:
+    """Of several threads or processes that were added up, after those that stay as they are."""
+    return f"{what} {counted(apart + 1)} to {counted(apart + several)}"
 
 
 def _thread_name(settings: RunSettings, part: Part, number: int, name: str) -> str:

@@ -121,7 +121,7 @@ class NativePart(ABC):
                 self.add_row(thread, at)
         health = self.health(blocks)
         if rows := [thread.several for thread in decoded if thread.several is not None]:
-            health["threads_added"] = _added_up(rows)
+            health["threads_added"] = threads_added(sum(row.threads for row in rows), len(rows))
         return Part(
             name=self.name,
             engine="native",
@@ -294,10 +294,10 @@ def refusal(block: Block) -> str | None:
     return f"they could not be opened: {os.strerror(number)}" if number else None
 
 
-def _added_up(rows: list[ThreadSums]) -> str:
-    threads = counted(sum(row.threads for row in rows))
+def threads_added(threads: int, rows: int) -> str:
+    """What the trial says about threads without rows of their own."""
     return (
-        f"{threads} threads that had ended are shown as {len(rows)}, one for each routine that "
+        f"{counted(threads)} threads that had ended are shown as {rows}, one for each routine that "
         "they began in, with their times added up; --threads all keeps them apart"
     )
 

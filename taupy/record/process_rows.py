@@ -30,11 +30,12 @@ if TYPE_CHECKING:
 
 ADDED = "taupy.health.children_added"
 """Metadata that say how many there are."""
-_POOLS = (
+POOLS = (
     "/multiprocessing/pool.py", "/multiprocessing/managers.py", "/multiprocessing/forkserver.py",
     "/concurrent/futures/", "/torch/utils/data/", "/joblib/", "/loky/",
     "/unittest/", "/_pytest/", "/xdist/", "/execnet/",
 )  # fmt: skip
+"""In the files of pools, loaders and test runners, whose workers stay as they are."""
 
 _Key = tuple[object, ...]
 
@@ -108,7 +109,7 @@ class ProcessRows:
             and part.collectives is None
             and part.metadata.keys() <= USAGE.keys()
             and all(map(_is_plain, part.threads))
-            and not any(pool in routine.file for routine in _called(part) for pool in _POOLS)
+            and not any(pool in routine.file for routine in _called(part) for pool in POOLS)
         )
 
     def _beginning(self, part: Part) -> Routine | None:
@@ -280,9 +281,13 @@ def note(parts: Collection[Part]) -> dict[str, str]:
     rows = [part for part in parts if part.added]
     if not rows:
         return {}
-    processes = count(sum(len(part.added) for part in rows))
-    return {
-        ADDED: f"{processes} forked children that had ended are shown as {len(rows)}, one for each "
-        "process that forked them, place where they began and exit code, with their times added "
-        "up; --threads all keeps them apart"
-    }
+    alike = "process that forked them, place where they began and exit code"
+    return {ADDED: children_added(sum(len(part.added) for part in rows), len(rows), alike)}
+
+
+def children_added(processes: int, rows: int, alike: str) -> str:
+    """What the trial says about processes without rows of their own."""
+    return (
+        f"{count(processes)} forked children that had ended are shown as {rows}, one for each "
+        f"{alike}, with their times added up; --threads all keeps them apart"
+    )

@@ -16,10 +16,14 @@ from contextlib import contextmanager, suppress
 import pytest
 
 import taupy
+from taupy.formats.attached import Looks
+from taupy.model.masking import Masking
 from taupy.profiledb.database import ProfileDB
 from taupy.report import contents, front
 from taupy.report.report import report
+from taupy.state.lines import CPU
 from taupy.study import versus
+from taupy.watch.foreign import Frame
 
 pytest.importorskip("taupy._native.engine", reason="the compiled core is not built")
 
@@ -391,3 +395,84 @@ def test_routines_of_one_shape_have_lines_of_their_own(runs):
         " WHERE short_name IN ('first', 'second') ORDER BY 1"
     )
     assert lines == [("first", 5), ("second", 7)]
+
+
+def many(runs, source: str, *options: str):
+    """What attach sees of a program that begins its threads or processes when it is attached to."""
+    source = source.replace(
+        "BEGIN", "Path('begun').touch()\nwhile not Path('go').exists(): pause()"
+    )
+    with running(runs, source) as program:
+        attached = attaching(runs, program.pid, *options)
+        while f"/proc/{program.pid}/mem" not in opened(attached.pid):
+            assert attached.poll() is None
+            time.sleep(0.02)
+        (runs.folder / "go").touch()
+        assert attached.wait(timeout=120) == 0
+    facts = dict(runs.sql("SELECT name, value FROM metadata WHERE name LIKE 'taupy.%'"))
+    rows = runs.sql("SELECT name, count, least_ns, most_ns FROM thread WHERE count > 1")
+    return facts, rows
+
+
+@pytest.mark.slow
+def test_threads_that_have_ended_are_added_up(runs):
+    """Each of 2,000 had a row, and some were counted as neither seen nor unseen."""
+    source = """
+import threading, time
+from pathlib import Path
+def pause(): time.sleep(0.01)
+def handle():
+    for _ in range(4): pause()
+BEGIN
+for number in range(2000):
+    threading.Thread(target=handle).start()
+    time.sleep(0.002)
+time.sleep(2)
+"""
+    facts, ((name, added, least_ns, most_ns),) = many(runs, source)
+    assert name == f"threads 201 to {200 + added:,} of handle"
+    assert 0 < least_ns < most_ns
+    assert "had ended are shown as 1, one" in facts["taupy.health.threads_added"]
+    unseen = re.search(r"; (\d+) threads? came and went", facts["taupy.lines"])
+    threads = runs.sql("SELECT count(*), sum(count) FROM thread")[0]
+    assert threads[0] < 300, threads
+    assert threads[1] + int(unseen[1] if unseen else 0) == 2001
+    ((ns,),) = runs.sql("SELECT sum(time_ns) FROM line JOIN thread ON thread.id = thread_id"
+                        " WHERE thread.count > 1")  # fmt: skip
+    assert added * least_ns <= ns <= added * most_ns
+
+
+@pytest.mark.slow
+def test_forked_children_that_have_ended_are_added_up(runs):
+    source = """
+import os, time
+from pathlib import Path
+def pause(): time.sleep(0.01)
+BEGIN
+for number in range(30):
+    if not os.fork():
+        for _ in range(60): pause()
+        os._exit(0)
+    time.sleep(0.05)
+for number in range(30): os.wait()
+"""
+    facts, ((name, added, least_ns, most_ns),) = many(runs, source, "--threads", "3")
+    assert name == f"processes 4 to {3 + added}" and 0 < least_ns < most_ns
+    assert "had ended are shown as 1, one" in facts["taupy.health.children_added"]
+    assert ("Processes", str(added)) in runs.sql("SELECT name, value FROM metadata")
+
+
+def test_threads_with_a_name_of_their_own_stay_as_they_are():
+    pid, looks = os.getpid(), Looks(1)
+    handle, pool = (Frame(file, name, 1, b"", 0) for file, name in (
+        ("prog.py", "handle"), ("/lib/concurrent/futures/thread.py", "_worker")))  # fmt: skip
+    bootstrap = Frame("/lib/threading.py", "Thread._bootstrap", 1, b"", 0)
+    for number in range(1, 9):
+        of = f"Thread-{number} (han", f"mine {number}", f"Thread-{number} (_wo"
+        for kind, (name, frame) in enumerate(zip(of, (handle, handle, pool), strict=True)):
+            looks.add(pid, 10 * number + kind, name, CPU, [frame, bootstrap], number)
+            looks.end_thread(pid, 10 * number + kind)
+    threads = [of.thread for of in looks.profile(pid, 0.0, 0, Masking("")).threads]
+    (row,) = (thread for thread in threads if thread.count > 1)
+    assert (row.name, row.count, row.least_ns, row.most_ns) == ("threads 2 to 8 of handle", 7, 2, 8)
+    assert len(threads) == 8 + 8 + 1 + 1
