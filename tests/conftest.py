@@ -10,9 +10,11 @@ look for runs in the folders that all of the user's processes share, either.
 Property tests use the same examples each time, so that a failure means a change;
 HYPOTHESIS_PROFILE=explore tries new ones.
 
-`--share K/N` runs all tests that depend on the Python version, and every N-th of the others: CI
-runs share 1/5 on the first of five Pythons, 2/5 on the second, and so on. `--slow-share 1/15` runs
-a fifteenth of the slow tests among them; CI goes through these from commit to commit.
+`--share K/N` runs all tests that depend on the Python version, and every N-th of the others, or,
+where what is tested is the same on every Python, of their files, which are not even imported on the
+others: CI runs share 1/5 on the first of five Pythons, 2/5 on the second, and so on.
+`--slow-share 1/15` runs a fifteenth of the slow tests among them; CI goes through these from commit
+to commit.
 """
 
 from __future__ import annotations
@@ -51,10 +53,21 @@ ON_EVERY_PYTHON = [
     TESTS / "unit" / "test_commands.py",
 ]
 OTHERS_ON_EVERY_PYTHON = TESTS / "random_programs"
-# Set up in ten seconds or more, with compilers that not every Python has beside it: on the first
-# Python all tests of such a file, or none.
-NEVER_DIVIDED = [
+# Databases, formats and pages: what a file sets up for its tests would otherwise be set up on each.
+DIVIDED_BY_FILE = [
+    *(TESTS / "unit" / each for each in (
+        "analysis", "answers", "catalog", "comparison", "formats", "model", "network", "pprof",
+        "profiledb", "ranks", "report", "roofline", "store", "study",
+    )),
+    TESTS / "differential", TESTS / "docs", TESTS / "formats",
+]  # fmt: skip
+# They take long to set up, or need compilers, tools or a PostgreSQL that not each
+# Python has beside it: on the first Python all tests of such a file, or none.
+ON_THE_FIRST_PYTHON = [
     TESTS / "integration" / "test_two_gpus.py",
+    TESTS / "store",
+    TESTS / "unit" / "profiledb" / "test_views.py",
+    TESTS / "unit" / "report" / "test_page.py",
     TESTS / "unit" / "static" / "test_kernels.py",
 ]
 IGNORED_BY_PYTHON = {signal.SIGPIPE, signal.SIGXFSZ}
@@ -100,27 +113,39 @@ def _share(text: str) -> tuple[int, int]:
     raise ValueError(text)
 
 
+@functools.cache  # comparing paths is slow, and a file has many tests
+def _lies_in(path: Path, *places: Path) -> bool:
+    return any(path.is_relative_to(place) for place in places)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    share, shares = config.getoption("--share") or (1, 1)
+    if shares == 1 or collection_path.suffix != ".py":
+        return None
+    if _lies_in(collection_path, *ON_THE_FIRST_PYTHON):
+        return share != 1 or None
+    if _lies_in(collection_path, *DIVIDED_BY_FILE):
+        return zlib.crc32(collection_path.name.encode()) % shares != share - 1 or None
+    return None
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     share, shares = config.getoption("--share") or (1, 1)
     slow_share, slow_shares = config.getoption("--slow-share") or (1, 1)
     if shares == slow_shares == 1:
         return
 
-    @functools.cache  # comparing paths is slow, and a file has many tests
-    def lies_in(path: Path, *places: Path) -> bool:
-        return any(path.is_relative_to(place) for place in places)
-
     def is_mine(item: pytest.Item) -> bool:
         is_slow = item.get_closest_marker("slow")
-        if lies_in(item.path, OTHERS_ON_EVERY_PYTHON):
+        if _lies_in(item.path, OTHERS_ON_EVERY_PYTHON):
             return True
-        if lies_in(item.path, *ON_EVERY_PYTHON) and not is_slow:
+        if _lies_in(item.path, *ON_EVERY_PYTHON) and not is_slow:
             return True
-        is_whole = lies_in(item.path, *NEVER_DIVIDED)
+        is_whole = _lies_in(item.path, *ON_THE_FIRST_PYTHON)
         # By name, not position: a test that is missing on one Python must not shift the others.
         name = item.path.name if is_whole else item.nodeid.rpartition("/")[2]
         rest, number = divmod(zlib.crc32(name.encode()), shares)
-        is_in_share = share == 1 if is_whole else number == share - 1
+        is_in_share = is_whole or number == share - 1 or _lies_in(item.path, *DIVIDED_BY_FILE)
         return is_in_share and (not is_slow or rest % slow_shares == slow_share - 1)
 
     others = [item for item in items if not is_mine(item)]
