@@ -19,7 +19,6 @@ from __future__ import annotations
 import argparse
 import os
 import shlex
-import shutil
 import sys
 import time
 from collections.abc import Sequence
@@ -29,7 +28,7 @@ from functools import partial
 from taupy import units
 from taupy.answers.compare import Compared, Options
 from taupy.commands import answering, bar, compare_arguments, gate_metrics, options
-from taupy.commands.messages import say, tell
+from taupy.commands.messages import columns, say, tell
 from taupy.comparison import sides, verdicts
 from taupy.errors import DatabaseError, NoSuchTrial, TaupyError, UsageError
 from taupy.model.options import probability
@@ -340,7 +339,7 @@ class _Progress:
         if not self._terminal or not waiting:
             self.say(text)
         else:
-            width = shutil.get_terminal_size().columns - len("taupy: ") - 1
+            width = (columns(2) or 80) - len("taupy: ") - 1
             fitting = text if len(text) <= width else f"{text[: width - 1]}…"
             tell(f"taupy: {fitting}", end="\x1b[K\r")
             self._shown = True

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import os
 import re
 
 from taupy.commands import options
-from taupy.commands.messages import say
+from taupy.commands.messages import columns, say
 from taupy.errors import UsageError
 
 TYPE_CHECKING = False
@@ -35,7 +34,7 @@ class Formatter(argparse.HelpFormatter):
     description, what is indented is what one would type, with what it does beside it."""
 
     def __init__(self, prog: str, **more: Any) -> None:
-        super().__init__(prog, **{"width": _columns() - 2, **more})
+        super().__init__(prog, **{"width": (columns(1) or 80) - 2, **more})
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
         return "\n\n".join("\n".join(_filled(part, width)) for part in text.strip().split("\n\n"))
@@ -69,16 +68,6 @@ def _filled(paragraph: str, width: int) -> Iterator[str]:
             yield typed
             at, more = min(at, 8), wrap(remark, width - 8) if remark else []
         yield from (" " * at + line for line in more)
-
-
-def _columns() -> int:
-    given = os.environ.get("COLUMNS", "")
-    if given.isascii() and given.isdigit() and int(given):
-        return int(given)
-    try:
-        return os.get_terminal_size(1).columns or 80
-    except OSError:
-        return 80
 
 
 def near(word: str, words: Iterable[str]) -> list[str]:

@@ -8,6 +8,7 @@ import contextlib
 import os
 import resource
 
+from taupy.dataclass import NamedTuple
 from taupy.errors import NOTICES
 
 TYPE_CHECKING = False
@@ -29,8 +30,8 @@ _WORTH_NAMING = 0.05
 _HOT, _MOST = 0.2, 0.5
 """Likewise, from which it is called hot, below which the profile is flat, and the most."""
 _MUCH_IMPORT = 0.25
-_TEXT = 40
-"""Characters of its text."""
+_TEXT, _LEAST_TEXT = 40, 12
+"""Characters of its text, and from which on it says something."""
 _LONG_NS, _PATHS_A_SECOND = 1_000_000_000, 2000
 """Findings are looked for in runs that took so long, as far as that takes a few percent of it."""
 
@@ -185,7 +186,7 @@ def _misplaced(delivery: Delivery, words: Sequence[str]) -> list[str]:
 
 
 def _ended(delivery: Delivery, stored: str, judges: bool) -> list[str]:
-    """What a run took, and where: in one line.
+    """What a run took, and where: in one line, unless the terminal is too narrow.
 
     Args:
         stored: what `report` says of the trial.
@@ -212,17 +213,64 @@ def _ended(delivery: Delivery, stored: str, judges: bool) -> list[str]:
         parts.append(several(ranks, "rank"))
     elif len(profile.node_metadata) > 1:
         parts.append(f"{len(profile.node_metadata)} processes")
-    clauses = [", ".join(parts)]
+    clauses = [_Clause(", ".join(parts))]
     if delivery.running:
-        clauses.append(f"{delivery.running} of its child processes are still running")
+        clauses.append(_Clause(f"{delivery.running} of its child processes are still running"))
     from taupy.model.metric import NOT_ROUTINES
 
     if sum(timer.name not in NOT_ROUTINES for timer in profile.timers) > 1:
         clauses += _where(delivery, judges)
-    return ["; ".join(clauses)]
+    from taupy.commands.messages import columns
+
+    limit = columns(_STDERR) if os.isatty(_STDERR) else 0
+    return _in_lines(clauses, max(0, limit - len("taupy: ")))
 
 
-def _where(delivery: Delivery, judges: bool) -> list[str]:
+class _Clause(NamedTuple):
+    """What is said of a run, and the source text of the place that it names."""
+
+    words: str
+    text: str = ""
+
+    def shown(self, room: int = _TEXT) -> str:
+        """With as much of its text as so many columns hold."""
+        text = self.text if len(self.text) <= room else f"{self.text[: room - 3].rstrip()}..."
+        return f"{self.words}: {text}" if text and room >= _LEAST_TEXT else self.words
+
+
+def _in_lines(clauses: Sequence[_Clause], limit: int) -> list[str]:
+    """Clauses in one line. Where a terminal is too narrow, first source text goes, then clauses
+    stand on further lines.
+
+    Args:
+        limit: columns of a line; 0: any number.
+    """
+    from taupy.escaping import visible
+
+    line = visible("; ".join(clause.shown() for clause in clauses))
+    if not limit or (line.isascii() and len(line) <= limit):
+        return [line]
+    import re
+    import textwrap
+
+    from taupy.pprof.text import width
+
+    words = [visible(clause.words) for clause in clauses]
+    room = min(_TEXT, limit - width("; ".join(words)) - len(": "))
+    line = visible("; ".join(clause.shown(room) for clause in clauses))
+    if width(line) <= limit:
+        return [line]
+    # Clauses are divided only if they are longer than a line, and then not before a unit.
+    spaces = (" " if width(part) + len("  ;") <= limit else r"(?<=\d) " for part in words)
+    kept = (re.sub(space, "\xa0", part) for space, part in zip(spaces, words, strict=True))
+    wrapped = textwrap.wrap(
+        "; ".join(kept), limit,
+        subsequent_indent="  ", break_long_words=False, break_on_hyphens=False,
+    )  # fmt: skip
+    return [part.replace("\xa0", " ") for part in wrapped]
+
+
+def _where(delivery: Delivery, judges: bool) -> list[_Clause]:
     """The finding or the place to look at first, and how much is import."""
     from taupy.answers import places
     from taupy.units import duration, several
@@ -233,7 +281,7 @@ def _where(delivery: Delivery, judges: bool) -> list[str]:
     groups = places.of_profile(profile) if judged is None else judged.places
     imports = sum(place.share for group in groups[:1] for place in group.places.apart
                   if place.kind == "imports")  # fmt: skip
-    clauses = [f"{100 * imports:.0f} % of it imports"] if imports >= _MUCH_IMPORT else []
+    clauses = [_Clause(f"{100 * imports:.0f} % of it imports")] if imports >= _MUCH_IMPORT else []
     findings = [] if judged is None else judged.judgement.findings
     hottest = places.hottest(groups)
     if findings and findings[0].saved_ns and findings[0].severity != "small":
@@ -243,20 +291,19 @@ def _where(delivery: Delivery, judges: bool) -> list[str]:
         if first.kind == imports_rule.KIND:
             clauses = []
         at = f" at {first.place}" if first.place else ""
-        clauses.append(
-            f"{first.kind}{at}, up to {duration(first.saved_ns)} ({100 * first.saved_share:.0f} %)"
-        )
-        return clauses + ([f"{len(others)} more"] if others else [])
+        saved = f"up to {duration(first.saved_ns)} ({100 * first.saved_share:.0f} %)"
+        clauses.append(_Clause(f"{first.kind}{at}, {saved}"))
+        return clauses + ([_Clause(f"{len(others)} more")] if others else [])
     if hottest is not None and hottest[1].share >= _WORTH_NAMING * (1 - imports):
         clauses.append(_hottest(*hottest, imports))
     if findings:
-        clauses.append(several(len(findings), "finding"))
+        clauses.append(_Clause(several(len(findings), "finding")))
     elif judged is not None:
-        clauses.append("no findings")
+        clauses.append(_Clause("no findings"))
     return clauses
 
 
-def _hottest(group: GroupPlaces, place: Place, imports: float = 0.0) -> str:
+def _hottest(group: GroupPlaces, place: Place, imports: float = 0.0) -> _Clause:
     """Where the time went, with the time of the routine, as in the report's row; of a flat profile,
     what comes first.
 
@@ -278,11 +325,8 @@ def _hottest(group: GroupPlaces, place: Place, imports: float = 0.0) -> str:
         most = most if share >= _HOT else "no hot spot, first is"
     of = "" if group.group == MAIN else f" of {group.title.partition(',')[0]}"
     time = f"{duration(place.ns)}, {100 * place.share:.0f} %{of}"
-    clause = f"{most} {places.described(place)}: {time}"
     text = place.source if line is None else line.text  # without lines, that of the definition
-    if not text:
-        return clause
-    return f"{clause}: {text if len(text) <= _TEXT else f'{text[: _TEXT - 3].rstrip()}...'}"
+    return _Clause(f"{most} {places.described(place)}: {time}", text or "")
 
 
 def _judged(delivery: Delivery) -> Report | None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pty
+import re
 import resource
 import signal
 import subprocess
 import sys
+import termios
 import time
 
 import pytest
@@ -96,16 +99,52 @@ def test_a_job_in_the_background_of_a_terminal_is_not_stopped(runs):
         os.chdir(runs.folder)
         run = command(runs, "prog.py")
         os.execve(sys.executable, [sys.executable, "-c", _JOB, *run], runs.environ())
-    said = b""
-    try:
-        while piece := os.read(ours, 4096):
-            said += piece
-    except OSError:
-        pass  # the terminal is gone
+    said = _read(ours)
     _, status = os.waitpid(shell, 0)
-    os.close(ours)
     assert (os.waitstatus_to_exitcode(status), said) == (0, b"")
     assert runs.calls()["mark"] == 2000
+
+
+_LONG_NAMES = """
+def a_routine_with_a_rather_long_name(times):
+    for number in range(times): total = sum(i * i for i in range(number % 50))
+
+a_routine_with_a_rather_long_name(5_000)
+"""
+
+
+@pytest.mark.parametrize("columns", [60, 80, 200, None])
+def test_the_end_of_a_run_fits_its_terminal_and_breaks_no_number(runs, columns):
+    (runs.folder / "prog.py").write_text(_LONG_NAMES)
+    run = command(runs, "--trial", "a_name_for_the_trial", "prog.py")
+    ours, theirs = pty.openpty() if columns else os.pipe()
+    if columns:
+        termios.tcsetwinsize(theirs, (24, columns))
+    environ = {name: value for name, value in runs.environ().items() if name != "COLUMNS"}
+    environ |= {"TERM": "dumb", "COLUMNS": "" if columns else "40"}  # which is not for pipes
+    subprocess.run(run, cwd=runs.folder, env=environ, stderr=theirs)
+    os.close(theirs)
+    *ended, _ = _read(ours).decode().splitlines()
+    lines = [line.removeprefix("taupy: ") for line in ended]
+    assert (len(lines) > 1) == (columns in (60, 80))
+    assert max(map(len, ended)) <= (columns or 250)
+    assert all(line.startswith("  ") == bool(at) for at, line in enumerate(lines))
+    words = " ".join(line.strip() for line in lines)
+    told = r"trial 1 \(prog/default/a_name_for_the_trial\): \S+ \w+; [\w ,]+ a_routine\S+ "
+    named = re.match(told + r"\(prog\.py:\d\): \S+ \w+, \d+ %", words)
+    assert named
+    assert words[named.end() :].startswith(": ") == (columns in (200, None))  # text goes first
+    assert not any(line[-1].isdigit() for line in lines)
+
+
+def _read(descriptor):
+    """All that is written until the other end is closed."""
+    said = b""
+    with contextlib.suppress(OSError):  # the terminal is gone
+        while piece := os.read(descriptor, 4096):
+            said += piece
+    os.close(descriptor)
+    return said
 
 
 @pytest.mark.parametrize(

@@ -440,7 +440,7 @@ def test_threads_that_had_no_processor_for_their_time_wait(tmp_path):
     profile = profile_of(main, *asleep, queued)
     assert _hottest(profile) == ("other threads", "work (app.py:9)")
     (group, place) = places.hottest(places.of_profile(profile_of(main, *asleep)))
-    told = storer._hottest(group, place)
+    told = storer._hottest(group, place).shown()
     assert told == "mostly waiting in serve (app.py:3): 2.40 us, 100 % of 48 other threads"
 
 
@@ -540,12 +540,12 @@ def test_the_end_of_a_run_names_the_line_and_whose_time_it_is(routine, line_ns, 
     groups = places.of_profile(profile_of(host(root(call(routine, 1, 100)))))
     group, place = places.hottest(groups)
     line = HotLine("app.py", 9, line_ns, 1.0, "text", None)
-    assert storer._hottest(group, replace(place, hottest=line)) == f"most in {where}"
+    assert storer._hottest(group, replace(place, hottest=line)).shown() == f"most in {where}"
     for text, shown in (("x" * 41, "x" * 37 + "..."), ("x" * 40, "x" * 40), (None, "")):
-        told = storer._hottest(group, replace(place, hottest=line._replace(text=text)))
+        told = storer._hottest(group, replace(place, hottest=line._replace(text=text))).shown()
         assert told == f"most in {where.removesuffix(': text')}" + (shown and f": {shown}")
     of_definition = storer._hottest(group, replace(place, hottest=None, source="def work():"))
-    assert of_definition.endswith("): 100 ns, 100 %: def work():")
+    assert of_definition.shown().endswith("): 100 ns, 100 %: def work():")
 
 
 @pytest.mark.parametrize(
@@ -564,7 +564,7 @@ def test_the_end_of_a_run_says_most_only_of_what_is_much(share, imports, said):
     groups = places.of_profile(profile_of(host(root(call(own("work", 3), 1, 100)))))
     group, place = places.hottest(groups)
     told = storer._hottest(group, replace(place, share=share), imports)
-    assert told.startswith(f"{said} ")
+    assert told.words.startswith(f"{said} ")
 
 
 def test_what_the_program_does_at_its_end_is_its_code_and_the_rest_pythons_exit(tmp_path):
