@@ -31,18 +31,18 @@ from taupy.units import count, duration, percent, several
 
 _WAITS_FOR_GPU = "GPU_SYNC"
 _COLUMNS = (
-    Column("on_cpu_ns", "time_ns", "On CPU", width=9),
-    Column("runnable_ns", "time_ns", "Runnable", width=9),
-    Column("sleeping_ns", "time_ns", "Sleeping", width=9),
-    Column("disk_ns", "time_ns", "Disk", width=9),
-    Column("error_ns", "time_ns", "Error", width=9),
+    Column("on_cpu_ns", "time_ns", "On CPU", width=9, silent_zero=True),
+    Column("runnable_ns", "time_ns", "Runnable", width=9, silent_zero=True),
+    Column("sleeping_ns", "time_ns", "Sleeping", width=9, silent_zero=True),
+    Column("disk_ns", "time_ns", "Disk", width=9, silent_zero=True),
+    Column("error_ns", "time_ns", "Error", width=9, silent_zero=True),
     Column("looks", "int", "Looks"),
 )
 _STEP_COLUMNS = (
     *PLACE,
-    Column("on_cpu_ns", "time_ns", "On CPU", width=9),
-    Column("runnable_ns", "time_ns", "Runnable", width=9),
-    Column("waiting_ns", "time_ns", "Waiting", width=9),
+    Column("on_cpu_ns", "time_ns", "On CPU", width=9, silent_zero=True),
+    Column("runnable_ns", "time_ns", "Runnable", width=9, silent_zero=True),
+    Column("waiting_ns", "time_ns", "Waiting", width=9, silent_zero=True),
     Column("mark", heading="Mark"),
 )
 _EXACT = (

@@ -67,7 +67,7 @@ FORMATS: dict[Kind, Callable[[Cell], str]] = {
 def seen_by(view: View, audience: Audience) -> tuple[list[Column], list[int]]:
     """The columns for people or for machines, and their positions in rows.
 
-    People do not see those that are empty in all rows, see `Column.says_empty`.
+    People do not see those that are empty in all rows: see `Column`.
     """
     positions = [
         at for at, column in enumerate(view.columns) if column.audience in ("all", audience)
@@ -80,7 +80,8 @@ def seen_by(view: View, audience: Audience) -> tuple[list[Column], list[int]]:
 def _says_something(view: View, at: int) -> bool:
     column = view.columns[at]
     always = column.says_empty or column.side or column.kind == "any"
-    return always or any(row[at] not in (None, "") for row in view.rows)
+    nothing = (None, "", 0) if column.silent_zero else (None, "")
+    return always or any(row[at] not in nothing for row in view.rows)
 
 
 def with_short_kernels(view: View) -> View:

@@ -54,6 +54,8 @@ class Column:
         spare: dropped first if the window is too narrow.
         says_empty: people see it even if it is empty in all rows, since that is an answer. So they
             do columns of "any" kind and sides; others only with values.
+        silent_zero: people do not see it if it is zero in all rows, either: a state in which
+            nothing was seen.
         side: one of those that the table compares. All are shown, even if empty: in a narrow window
             the table has parts.
         sentence: a reason or conclusion, which is wrapped, never cut: in a window too narrow for
@@ -67,6 +69,7 @@ class Column:
     width: int = 0
     spare: bool = False
     says_empty: bool = False
+    silent_zero: bool = False
     side: bool = False
     sentence: bool = False
 

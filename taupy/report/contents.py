@@ -453,17 +453,11 @@ def is_undivided(labels: Iterable[object]) -> bool:
 
 
 def _waiting(db: ProfileDB, trial: TrialRow, _: Contents) -> list[Part]:
-    """What threads did; a state in which none was seen is an empty column, which is not shown."""
     tables = []
     for view in _views(db, trial, waiting.views, *waiting.PAGES):
         if not is_undivided(row[-1] for row in view.rows):
-            seen = [any(cells) for cells in zip(*view.rows, strict=True)]
-            rows = [
-                [cell if is_seen else None for cell, is_seen in zip(row, seen, strict=True)]
-                for row in view.rows
-            ]
             title = view.title.replace(" (", f", by {view.columns[-1].name} (")
-            tables.append(names_first(replace(view, title=title, rows=rows)))
+            tables.append(names_first(replace(view, title=title)))
     return [Part(views=[view]) for view in tables]
 
 

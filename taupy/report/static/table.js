@@ -1,6 +1,6 @@
 // Tables that can be sorted and filtered.
 import { count, percent, shown } from "./numbers.js";
-import { plain, quiet } from "./words.js";
+import { plain, quiet, threadNames } from "./words.js";
 
 const MOST_ROWS = 200; // more are shown on request
 const COUNTS = new Set(["int", "any", "float", "tau_count"]);
@@ -52,6 +52,14 @@ export function cell(value, { kind, right }) {
   return plain(shown(value, kind));
 }
 
+/** The table with threads called as elsewhere on the page. */
+function withThreads(data) {
+  const names = data.columns.map(({ kind }, at) =>
+    (kind === "text" ? threadNames(data.rows.map((row) => row[at])) : new Map()));
+  if (names.every(({ size }) => !size)) return data;
+  return { ...data, rows: data.rows.map((row) => row.map((value, at) => names[at].get(value) ?? value)) };
+}
+
 export class SortedTable {
   /**
    * @param data {title, columns: [{heading, kind, right}], rows, notes}.
@@ -59,7 +67,7 @@ export class SortedTable {
    *   the address's; `keep` is called with {sort, find} when they change.
    */
   constructor(data, { sort = "", find = "", keep = () => {} } = {}) {
-    data = filled(data);
+    data = withThreads(filled(data));
     const column = parseInt(sort, 10);
     this.data = data;
     this.column = column < data.columns.length ? column : null;

@@ -13,12 +13,21 @@ export function plain(text) {
   return text
     .replaceAll(".taupy application", "whole program")
     .replace("(no phase)", "outside of phases")
-    .replace(NAMED, named)
     .replace(/^.* => .*$/, innermostFirst)
     .replace(PLACE, (_, file, line) => ` (${file}${line ? `:${line}` : ""})`)
     .replace(ALONE, "$1:$2")
     .replace(/\.?<locals>/g, "")
     .replace(PHASE, (_, name) => `phase ${name.toLowerCase()}`);
+}
+
+/** What the threads of a column are called; those of one name have their numbers, as everywhere (report/lanes.py). */
+export function threadNames(labels) {
+  const threads = [...new Set(labels)].map((label) => NAMED.exec(label ?? "")).filter(Boolean);
+  const names = threads.map((parts) => named(...parts));
+  const times = new Map();
+  for (const name of names) times.set(name, (times.get(name) ?? 0) + 1);
+  return new Map(threads.map(([label, , , number], at) =>
+    [label, times.get(names[at]) > 1 ? `${names[at]} (${number})` : names[at]]));
 }
 
 /** A thread by its numbers and name, as `lane_name` in report/forest.py calls it. */

@@ -250,13 +250,11 @@ def test_a_parquet_file_holds_the_frame_of_the_notebook(path, tmp_path, name):
 
 
 def saying_something(name, tables):
-    """Of memory and waiting, what a page shows: rows that grew, states in which one was seen, and
-    tables that tell one part of the program from another."""
+    """Of memory and waiting, what a page shows: rows that grew, and tables that tell parts of the
+    program from one another."""
     for columns, rows in tables:
         if name == "memory":
             rows = [row for row in rows if row["growth_bytes"]]
-        elif name == "waiting":
-            rows = [{name: cell for name, cell in row.items() if cell != 0} for row in rows]
         by = columns & {"layer", "phase"} if name in ("memory", "waiting") else ()
         if not by or not contents.is_undivided(row[label] for row in rows for label in by):
             yield columns, rows

@@ -148,8 +148,18 @@ def test_people_see_no_empty_column_except_where_it_is_an_answer(form, width):
 
 @pytest.mark.parametrize("form", ["csv", "json"])
 def test_programs_get_empty_columns(form):
-    view = View("", [Column("name"), Column("empty", "int")], [("a", None)])
-    assert "empty" in shown(view, form)
+    columns = [Column("name"), Column("empty", "int"), Column("nothing", silent_zero=True)]
+    view = View("", columns, [("a", None, 0)])
+    assert "empty" in shown(view, form) and "nothing" in shown(view, form)
+
+
+@pytest.mark.parametrize("form", ["text", "wide", "markdown"])
+def test_people_see_no_column_of_zeros_where_a_zero_is_nothing(form):
+    names = ("whole", "disk", "cpu")
+    columns = [Column(name, "time_ns", silent_zero=name != "whole") for name in names]
+    view = View("", [*columns, Column("name")], [(0, 0, 5, "f"), (0, None, 0, "g")])
+    made = shown(view, form)
+    assert [name for name in names if name in made] == ["whole", "cpu"]
 
 
 def test_a_range_is_not_cut():

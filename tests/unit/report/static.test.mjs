@@ -354,13 +354,19 @@ test("what was recorded over time is not shown where most of the time is of kind
   assert.equal(hidesMost([{ kind: "own", ns: 6 }, { kind: "lib", ns: 5 }], new Set(["own"])), false);
 });
 
-test("threads and call paths have the words of people", () => {
+test("threads have the words of people, and their numbers where others are called so", () => {
   const words = {
     "0.0.0 MainThread": "main thread", "0.0.3 w2": "w2", "2.0.0 MainThread": "process 2, main thread",
-    "2.0.1 w2": "process 2, w2", "1.0.0 rank 1": "rank 1", "0.1.7 stream 7": "GPU 0, stream 7", "2.0.0": "2.0.0",
-    ".taupy application => main [{a.py}{1}] => work": "work \u2190 main (a.py:1)",
+    "2.0.1 w2": "process 2, w2 (1)", "2.0.4 w2": "process 2, w2 (4)", "1.0.0 rank 1": "rank 1",
+    "0.1.7 stream 7": "GPU 0, stream 7", "2.0.0": "2.0.0",
   };
-  for (const [text, shown] of Object.entries(words)) assert.equal(plain(text), shown);
+  const columns = [{ heading: "Thread", kind: "text" }, { heading: "Calls", kind: "int", right: true }];
+  const table = new SortedTable({ columns, rows: Object.keys(words).map((label) => [label, 1]), notes: [] });
+  assert.deepEqual(table.data.rows, Object.values(words).map((shown) => [shown, 1]));
+});
+
+test("a call path begins with its end", () => {
+  assert.equal(plain(".taupy application => main [{a.py}{1}] => work"), "work \u2190 main (a.py:1)");
 });
 
 test("all times of routines of a sampled trial are estimates", () => { // the last test: a page is of one trial

@@ -355,7 +355,9 @@ def test_a_state_in_which_only_others_were_seen_is_zero(tmp_path):
     names = [column.name for column in view.columns]
     of_states = [names.index(name) for name in ("on_cpu_ns", "runnable_ns", "sleeping_ns")]
     cells = {row[0]: [row[at] for at in of_states] for row in view.rows}
-    assert cells == {"main [{a.py}{1}]": [3e8, 0, None], "work [{a.py}{3}]": [0, 3e8, None]}
+    assert cells == {"main [{a.py}{1}]": [3e8, 0, 0], "work [{a.py}{3}]": [0, 3e8, 0]}
+    shown = [column["name"] for column in page._table(view)["columns"]]
+    assert shown == ["routine", "on_cpu_ns", "runnable_ns", "error_ns", "looks"]
 
 
 def test_user_events_that_other_tabs_say_more_of_are_not_listed(tmp_path):
