@@ -121,7 +121,7 @@ ENGINE = [
     *(path.stem for path in sorted(Path("taupy/_native").glob("metric_*.c"))),
     *("metrics", "mpi", "names", "natives", "operations", "operators"),
     *("options", "own_files", "owners", "pairs", "part", "phases", "process", "pushed"),
-    *("ranges", "remote", "routine"),
+    *("ranges", "remote", "routine", "run_delay"),
     *("selection", "setprofile", "sha256", "signals", "spans", "step_metrics", "step_rows"),
     *("steps", "steps_window", "stretches", "suspensions", "thread", "thread_rows", "timers"),
     *("timing", "wrap"),

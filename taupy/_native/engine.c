@@ -40,6 +40,7 @@
 #include "process.h"
 #include "pushed.h"
 #include "ranges.h"
+#include "run_delay.h"
 #include "selection.h"
 #include "sha256.h"
 #include "setprofile.h"
@@ -203,7 +204,7 @@ static void start_listeners(void)
                        &operations_listener, &ranges_listener,
                        &operators_listener, &autograd_listener,
                        &collectives_listener, &layer_facts_listener,
-                       &exit_row_listener, &line_thread_listener};
+                       &exit_row_listener, &line_thread_listener, &run_delay_listener};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         listener_add(all[i]);
 }

@@ -6,7 +6,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -62,27 +61,13 @@ static Delay *delay_open(void)
     return NULL;
 }
 
-/* The second of the file's three numbers: time on processors [ns], time waiting for one [ns], time
- * slices. A kernel that does not keep them gives zeros. */
-static uint64_t run_delay(void)
+static uint64_t own_delay(void)
 {
-    char text[80], *end = text;
-    unsigned long long numbers[3];
     if (own.since != atomic_load(&closings) + 1) {
         own.since = atomic_load(&closings) + 1;
         own.file = delay_open();
     }
-    ssize_t size = own.file != NULL ? pread(own.file->descriptor, text, sizeof text - 1, 0) : 0;
-    if (size <= 0)
-        return STEP_UNKNOWN;
-    text[size] = 0;
-    for (int i = 0; i < 3; i++) {
-        const char *begin = end;
-        numbers[i] = strtoull(begin, &end, 10);
-        if (end == begin)
-            return STEP_UNKNOWN;
-    }
-    return *end == '\n' && numbers[2] > 0 ? numbers[1] : STEP_UNKNOWN;
+    return own.file != NULL ? run_delay(own.file->descriptor) : STEP_UNKNOWN;
 }
 
 /* What this thread has stated. */
@@ -118,7 +103,7 @@ StepMark step_mark(CounterGroup *counters)
     int is_readable = !is_filtered();
     mark.values[STEP_CPU_TIME] =
         is_readable ? (uint64_t)clock_ns(CLOCK_THREAD_CPUTIME_ID) : STEP_UNKNOWN;
-    mark.values[STEP_RUN_DELAY] = is_readable ? run_delay() : STEP_UNKNOWN;
+    mark.values[STEP_RUN_DELAY] = is_readable ? own_delay() : STEP_UNKNOWN;
     int known = is_readable && counters != NULL &&
                 counter_metrics(counters, 1, mark.values + STEP_COUNTERS) == 0
                     ? counter_metric_count : 0;

@@ -8,6 +8,7 @@
 #define TAUPY_STEP_METRICS_H
 
 #include "counters.h"
+#include "run_delay.h"
 
 /* Work that the program states by user events of these names, or that is derived from shapes; as
  * STATED in taupy/model/metric.py. */
@@ -17,7 +18,7 @@ enum StepWork { WORK_FLOP, WORK_FP64, WORK_FP32, WORK_FP16, WORK_BF16, WORK_BYTE
 enum StepMetric { STEP_CPU_TIME, STEP_RUN_DELAY, STEP_COUNTERS };
 #define STEP_READ (STEP_COUNTERS + COUNTER_METRICS_AT_MOST)
 #define STEP_METRICS (STEP_READ + STEP_WORKS)
-#define STEP_UNKNOWN UINT64_MAX
+#define STEP_UNKNOWN RUN_DELAY_UNKNOWN
 
 typedef struct StepMark {
     uint64_t values[STEP_READ]; /* STEP_UNKNOWN: not available */

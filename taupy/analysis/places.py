@@ -35,7 +35,7 @@ from taupy.model.forest import callers_first, levels, members
 from taupy.model.metric import TIME
 from taupy.model.profile import Profile
 from taupy.model.rows import ThreadRow, TimerRow
-from taupy.model.sampled import CPU_TIME, READY, suspended_line
+from taupy.model.sampled import CPU_TIME, IDLE, RUN_DELAY, STATES, suspended_line
 from taupy.model.table import Amount, Table
 from taupy.model.thread_groups import MAIN
 
@@ -154,34 +154,43 @@ class Seen:
     Attributes:
         asleep: samples, and the sampled time without work [ns].
         waits: lines at which coroutines were suspended, each with how often and for how long [ns].
-        ready_ns: how long threads, by their codes, were on a CPU, or seen in a queue for one.
-        cpu_ns: how long they were on a CPU, which is exact.
+        cpu_ns: how long threads, by their codes, were on a CPU, which is exact.
+        delay_ns: how long they waited for one, which is exact, too.
+        queued_ns: how long they were seen to.
     """
 
     asleep: dict[int, tuple[int, float]] = field(default_factory=dict)
     waits: dict[int, list[tuple[int, int, float]]] = field(default_factory=dict)
-    ready_ns: dict[int, float] = field(default_factory=dict)
     cpu_ns: dict[int, float] = field(default_factory=dict)
+    delay_ns: dict[int, float] = field(default_factory=dict)
+    queued_ns: dict[int, float] = field(default_factory=dict)
 
-    def note_ready(self, thread: int, event: str, ns: float) -> None:
-        """Note what an event says of how long a thread, by its code, could work."""
-        if event in READY:
-            self.ready_ns[thread] = self.ready_ns.get(thread, 0.0) + ns
-        if event == CPU_TIME:
-            self.cpu_ns[thread] = self.cpu_ns.get(thread, 0.0) + ns
+    def note(self, thread: int, row: int | None, event: str, number: int, ns: float) -> None:
+        """Note an event of a thread, by its code, and of a row of it."""
+        of_threads = {CPU_TIME: self.cpu_ns, RUN_DELAY: self.delay_ns, STATES[1]: self.queued_ns}
+        if (sums := of_threads.get(event)) is not None:
+            sums[thread] = sums.get(thread, 0.0) + ns
+        elif row is not None and event in IDLE:
+            looks, before_ns = self.asleep.get(row, (0, 0.0))
+            self.asleep[row] = looks + number, before_ns + ns
+        elif row is not None and (line := suspended_line(event)) is not None:
+            self.waits.setdefault(row, []).append((line, number, ns))
+
+    def ready_ns(self, thread: int) -> float:
+        """How long a thread either worked or could have."""
+        queued = self.delay_ns.get(thread, self.queued_ns.get(thread, 0.0))
+        return self.cpu_ns.get(thread, 0.0) + queued
 
     @classmethod
     def of_profile(cls, profile: Profile) -> Seen:
-        """Of a profile that was just measured (`Tree.of_profile`), without its samples of sleep."""
+        """Of a profile that was just measured (`Tree.of_profile`)."""
         seen = cls()
         before = 0
         measured = [thread for thread in profile.threads if thread.thread.kind == "host"]
         for code, thread in enumerate(measured):
             for event in thread.user_events:
-                ns = event.count * event.mean
-                seen.note_ready(code, event.name, ns)
-                if event.row is not None and (line := suspended_line(event.name)) is not None:
-                    seen.waits.setdefault(before + event.row, []).append((line, event.count, ns))
+                row = None if event.row is None else before + event.row
+                seen.note(code, row, event.name, event.count, event.count * event.mean)
             before += len(thread.tree)
         return seen
 
@@ -212,8 +221,9 @@ class Place:
         caller: the program's routine each call of which makes many of the place, in a loop, through
             a library or by recursion.
         asleep_ns: sampled time in which it slept or waited for a disk; 0 if it mostly worked.
-        off_cpu_ns: beside the main thread, its time beyond what its threads had a CPU for, or were
-            seen in a queue for one: the least that it waited; 0 if it may mostly have worked.
+        off_cpu_ns: its time beyond what its threads had a CPU for or waited for one: the least that
+            it waited for something else. Where they were only seen in a queue for one, 0 if it may
+            mostly have worked.
         hottest: the line of the routine with the most time, if looks tell it.
         source: text of that line, or else of the routine's definition.
         awaits: where coroutines were suspended while an event loop waits; the one to look at first
@@ -248,8 +258,12 @@ class Place:
 
     @property
     def waits_ns(self) -> float:
-        """The part of its time in which it is known not to work; 0 if it mostly did."""
+        """The part of its time in which it is known not to work."""
         return max(self.asleep_ns, self.off_cpu_ns)
+
+    @property
+    def mostly_waits(self) -> bool:
+        return self.waits_ns >= _MOSTLY * self.ns
 
 
 class Places(Sequence[Place]):
@@ -262,6 +276,7 @@ class Places(Sequence[Place]):
         own: how many are the program's own; the others follow.
         whole: the time of all their threads.
         asleep: whether samples saw any of them asleep.
+        off_cpu_ns: how long own places waited at least, all together, as far as that is exact.
         with_lines: the positions of those that may have a hottest line.
     """
 
@@ -275,10 +290,11 @@ class Places(Sequence[Place]):
         whole: float,
         *,
         asleep: bool,
+        off_cpu_ns: float = 0.0,
         with_lines: Sequence[int] = (),
     ) -> None:
         self._timers, self.ns, self.own = timers, ns, own
-        self.asleep, self.with_lines = asleep, with_lines
+        self.asleep, self.off_cpu_ns, self.with_lines = asleep, off_cpu_ns, with_lines
         self._make, self._bare = make, bare
         self._made: dict[int, Place] = {}
         self.whole = whole
@@ -337,6 +353,7 @@ class Places(Sequence[Place]):
             *(lambda: self.timers, self.ns, self.own, lambda at: change(self[at])),
             *(self._bare, self.whole),
             asleep=self.asleep,
+            off_cpu_ns=self.off_cpu_ns,
             with_lines=self.with_lines if with_lines is None else with_lines,
         )
 
@@ -820,6 +837,7 @@ class _Tally:
                 owner >= 0 and of_group == group and self._asleep((group, owner))
                 for of_group, owner in self.slept
             ),
+            off_cpu_ns=self.off_cpu_of_all.get(group, 0.0),
         )
 
     def _move_driver(
@@ -925,31 +943,52 @@ class _Tally:
         return min(slept, ns) if looks >= _LOOKS and slept >= _MOSTLY * ns else 0.0
 
     def _off_cpu(self, key: tuple[int, int]) -> float:
-        """How long an owner had no CPU at least, if that is most of its time; else 0."""
-        ns = self.off_cpu.get(key, 0.0)
-        return ns if ns >= _MOSTLY * self.sums[key] else 0.0
+        """How long an owner had no CPU at least: of what is exact, if it is some of its time, and
+        else if it is most; else 0."""
+        ns, least = self.off_cpu.get(key, 0.0), _HARDLY if self.names[key[0]] == MAIN else _MOSTLY
+        return ns if ns >= least * self.sums[key] else 0.0
+
+    @cached_property
+    def spent(self) -> dict[tuple[int, int], float]:
+        """The time of threads whose CPU time is known, by routine of the program."""
+        owner_of = [owner for _, owner in self.contexts]
+        spent: dict[tuple[int, int], float] = defaultdict(float)
+        rows = zip(self.tree.thread, self.context, self.tree.exclusive, strict=True)
+        for thread, context, ns in rows if self.seen.cpu_ns else ():
+            if thread in self.seen.cpu_ns and ns and owner_of[context] >= 0:
+                spent[thread, owner_of[context]] += ns
+        return spent
+
+    @cached_property
+    def off_cpu_of_all(self) -> dict[int, float]:
+        """How long threads waited at least, in all routines of the program together, where that is
+        exact."""
+        whole: dict[int, float] = defaultdict(float)
+        for (thread, _), ns in self.spent.items():
+            whole[thread] += ns
+        beyond: dict[int, float] = defaultdict(float)
+        for thread in self.seen.delay_ns.keys() & whole.keys():
+            beyond[self.groups[thread]] += max(0.0, whole[thread] - self.seen.ready_ns(thread))
+        return beyond
 
     @cached_property
     def off_cpu(self) -> dict[tuple[int, int], float]:
-        """The time of routines of the program beyond what each of their threads can have worked.
-        On the main thread, of those that were seen asleep for longer than it had a CPU in all, such
-        as a loop that sleeps until something is true, and waits for a processor whenever it wakes:
-        otherwise, where nothing has seen that it waits for one, its work would count as waiting."""
-        tree, ready, cpu = self.tree, self.seen.ready_ns, self.seen.cpu_ns
-        owner_of = [owner for _, owner in self.contexts]
-        spent: dict[tuple[int, int], float] = defaultdict(float)
-        for thread, context, ns in zip(tree.thread, self.context, tree.exclusive, strict=True):
-            if thread in cpu and ns and owner_of[context] >= 0:
-                spent[thread, owner_of[context]] += ns
+        """The time of routines of the program beyond what each of their threads can have worked. A
+        main thread that was seen asleep in one for longer than it had a CPU in all polls: what it
+        waits for a processor whenever it wakes is no work. Where neither that is so nor its run
+        delay is known, nothing is: its work on a busy machine would count as waiting."""
+        tree, seen = self.tree, self.seen
         slept: dict[tuple[int, int], float] = defaultdict(float)
-        for row, (looks, ns) in self.seen.asleep.items():
-            slept[tree.thread[row], owner_of[self.context[row]]] += ns if looks >= _LOOKS else 0.0
+        for row, (looks, ns) in seen.asleep.items():
+            owner = self.contexts[self.context[row]][1]
+            slept[tree.thread[row], owner] += ns if looks >= _LOOKS else 0.0
         beyond: dict[tuple[int, int], float] = defaultdict(float)
-        for (thread, owner), ns in spent.items():
-            group, worked = self.groups[thread], ready[thread]
+        for (thread, owner), ns in self.spent.items():
+            group, worked = self.groups[thread], seen.ready_ns(thread)
             if self.names[group] == MAIN:
-                worked = cpu[thread]
-                if slept[thread, owner] <= worked:
+                if slept[thread, owner] > seen.cpu_ns[thread]:
+                    worked = seen.cpu_ns[thread]
+                elif thread not in seen.delay_ns:
                     continue
             if ns > worked:
                 beyond[group, owner] += ns - worked

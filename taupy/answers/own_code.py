@@ -175,6 +175,7 @@ def kinds(groups: Sequence[GroupPlaces]) -> dict[Kind, float]:
                         sums[kind] += ns
                 else:
                     sums["own"] += place
+            waits(sums, group.places.off_cpu_ns - sums["wait"])
             for kind, ns, _ in apart(group):
                 sums[kind] += ns
     return {kind: ns for kind, ns in sums.items() if ns > 0}

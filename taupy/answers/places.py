@@ -26,7 +26,7 @@ from taupy.model import callpaths, options
 from taupy.model.profile import Profile
 from taupy.model.question import Condition, Question
 from taupy.model.rows import TimerRow
-from taupy.model.sampled import READY, STATES, SUSPENDED, suspended_line
+from taupy.model.sampled import IDLE, READY, SUSPENDED
 from taupy.model.table import Table
 from taupy.model.thread_groups import GROUPS, Group, groups_of
 from taupy.pprof.view import Cell, Column, View
@@ -40,7 +40,6 @@ too."""
 
 _MOSTLY, _HARDLY = 0.5, 0.1
 _TREE = ("thread", "callpath", "parent", "timer")
-_IDLE = STATES[2:]
 _COLUMNS = (
     Column("threads_group", audience="machines"),
     Column("kind", audience="machines"),
@@ -152,7 +151,7 @@ def of_table(
 
 
 def of_profile(profile: Profile) -> list[GroupPlaces]:
-    """The same of a profile that was just measured, without its samples."""
+    """The same of a profile that was just measured."""
     tree, paths = Tree.of_profile(profile)
     lines, seen = Lines.of_profile(profile), Seen.of_profile(profile)
     return _grouped(tree, profile.node_metadata, paths, lines, seen)
@@ -205,40 +204,31 @@ def seen_in(db: ProfileDB, trial: int, table: Table) -> Seen:
     from taupy.profiledb.trial_facts import events_beginning
     from taupy.profiledb.values import values
 
-    noted_events = (*READY, *_IDLE, *events_beginning(db, trial, SUSPENDED))
+    noted_events = (*READY, *IDLE, *events_beginning(db, trial, SUSPENDED))
     events = Condition("event", noted_events)
     by = ("thread", "callpath", "event")
     question = Question((trial,), (), by, (events,), values=("event.count", "event.total"))
     noted = values(db, question)
     columns = (*map(noted.row_labels, by), *map(noted.column, question.values))
-    asleep: dict[tuple[object, object], tuple[int, float]] = {}
-    waits: dict[tuple[object, object], list[tuple[int, int, float]]] = {}
     threads, paths = table.labels["thread"], table.labels["callpath"]
     code_of = {thread: code for code, thread in enumerate(threads)}
+    of_paths = {path for path, event in zip(columns[1], columns[2], strict=True)
+                if path is not None and event.name not in READY}  # fmt: skip
+    row_of = (
+        {
+            (at, paths[code]): row
+            for row, (at, code) in enumerate(
+                zip(table.codes["thread"], table.codes["callpath"], strict=True)
+            )
+            if paths[code] in of_paths
+        }
+        if of_paths
+        else {}
+    )
     seen = Seen()
     for thread, path, event, number, total in zip(*columns, strict=True):
-        if event.name in READY:
-            if thread in code_of:
-                seen.note_ready(code_of[thread], event.name, total or 0.0)
-            continue
-        if path is None:
-            continue
-        line = suspended_line(event.name)
-        if line is not None:
-            waits.setdefault((thread, path), []).append((line, int(number or 0), total or 0.0))
-        else:
-            looks, ns = asleep.get((thread, path), (0, 0.0))
-            asleep[thread, path] = looks + int(number or 0), ns + (total or 0.0)
-    if not asleep and not waits:
-        return seen
-    noted_paths = {path for _, path in (*asleep, *waits)}
-    for row, code in enumerate(table.codes["callpath"]):
-        if paths[code] in noted_paths:
-            key = threads[table.codes["thread"][row]], paths[code]
-            if key in asleep:
-                seen.asleep[row] = asleep[key]
-            if key in waits:
-                seen.waits[row] = waits[key]
+        if (code := code_of.get(thread)) is not None:
+            seen.note(code, row_of.get((code, path)), event.name, int(number or 0), total or 0.0)
     return seen
 
 

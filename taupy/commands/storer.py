@@ -30,6 +30,7 @@ _WORTH_NAMING = 0.05
 _HOT, _MOST = 0.2, 0.5
 """Likewise, from which it is called hot, below which the profile is flat, and the most."""
 _MUCH_IMPORT = 0.25
+_MUCH_WAITING = 0.1
 _TEXT, _LEAST_TEXT = 40, 12
 """Characters of its text, and from which on it says something."""
 _LONG_NS, _PATHS_A_SECOND = 1_000_000_000, 2000
@@ -317,7 +318,7 @@ def _hottest(group: GroupPlaces, place: Place, imports: float = 0.0) -> _Clause:
     line = place.hottest
     if place.kind == "waiting":
         most = "mostly"
-    elif place.waits_ns:
+    elif place.mostly_waits:
         most = "mostly waiting in"
     else:
         share = place.share / max(1 - imports, place.share)
@@ -325,6 +326,9 @@ def _hottest(group: GroupPlaces, place: Place, imports: float = 0.0) -> _Clause:
         most = most if share >= _HOT else "no hot spot, first is"
     of = "" if group.group == MAIN else f" of {group.title.partition(',')[0]}"
     time = f"{duration(place.ns)}, {100 * place.share:.0f} %{of}"
+    is_known = place.kind == "own" and not place.mostly_waits
+    if is_known and place.waits_ns >= _MUCH_WAITING * place.ns:
+        time += f", {duration(place.waits_ns)} of it waiting"
     text = place.source if line is None else line.text  # without lines, that of the definition
     return _Clause(f"{most} {places.described(place)}: {time}", text or "")
 

@@ -101,7 +101,7 @@ def is_answered(event: str) -> bool:
     what a thread did (`taupy waiting`), how long calls took, the more were made, whether arguments
     came again, and where coroutines were suspended (`taupy report`)."""
     return (
-        event in (*STATES, ARGUMENTS, OTHER_ARGUMENTS)
+        event in (*STATES, RUN_DELAY, ARGUMENTS, OTHER_ARGUMENTS)
         or first_call(event) is not None
         or suspended_line(event) is not None
     )
@@ -112,5 +112,8 @@ STATES = ("Seen on CPU", "Seen Runnable", SLEEPING, "Seen in Disk Wait")
 """In the order of `taupy.state.looks.STATES`; their total is the time that samples represent."""
 
 CPU_TIME = "Thread CPU Time"
-READY = (CPU_TIME, STATES[1])
+RUN_DELAY = "Thread Run Delay"
+"""How long the first thread of a process waited for a processor, exactly."""
+READY = (CPU_TIME, RUN_DELAY, STATES[1])
 """In what they say a thread either worked or could have."""
+IDLE = STATES[2:]

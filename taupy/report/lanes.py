@@ -92,7 +92,6 @@ def lanes(
     paths: Mapping[str, str | None],
     of_ranks: View | None,
     seen: Seen | None = None,
-    cpu_ns: Mapping[ThreadRow, float] | None = None,
     *,
     with_c: bool,
 ) -> list[Lanes]:
@@ -104,8 +103,8 @@ def lanes(
         paths: a timer's full name -> its source file as the interpreter knew it.
         of_ranks: what `taupy ranks` shows of the job; None for no job of several ranks.
         seen: what samples and CPU times say of the tree: what is beyond both the CPU time of a
-            thread and its time in a queue for a processor waits; without them, that is not known.
-        cpu_ns: the CPU time of threads; of others, what is not known to wait counts as work.
+            thread and its time in a queue for a processor waits; without them, that is not known,
+            and what is not known to wait counts as work.
         with_c: whether C functions were recorded. Otherwise they are in the program's own time.
     """
     groups = groups_of(tree.threads, facts)
@@ -113,7 +112,7 @@ def lanes(
         return []
     is_job = "other ranks" in groups
     names = [str(at) for at in range(len(tree.threads))]
-    seen, cpu_ns = seen or Seen(), cpu_ns or {}
+    seen = seen or Seen()
     tally = places.tally(tree, names, paths, seen)
     of_thread = tally.places()
     names_of = words(asleep=any(mine.asleep for mine in of_thread.values()), with_c=with_c)
@@ -125,15 +124,15 @@ def lanes(
         shown: Group = "other ranks" if group == MAIN and is_job else group
         mine = of_thread[names[at]]
         waiting = sum(place.ns for place in mine.apart if place.kind == "waiting")
-        work_ns[group] += cpu_ns.get(thread, sum(mine.ns) - waiting)
+        work_ns[group] += seen.cpu_ns.get(at, sum(mine.ns) - waiting)
         if shown not in bars_of or not mine:
             continue
         if mine.own:
             of_interest.add(group)
         of_kinds = kinds([GroupPlaces(MAIN, 1, mine, tally.packages(names[at]))])
-        if thread in cpu_ns:
+        if at in seen.cpu_ns:
             at_most = sum(ns for kind, ns in of_kinds.items() if kind != "wait")
-            waits(of_kinds, at_most - seen.ready_ns.get(at, 0.0))
+            waits(of_kinds, at_most - seen.ready_ns(at))
         bands = [Band(kind, names_of[kind], of_kinds[kind]) for kind in KINDS if of_kinds.get(kind)]
         bars_of[shown].append(Lane(_name(thread, shown, facts), bands, thread))
     least = _MUCH * sum(work_ns.values())

@@ -179,9 +179,7 @@ def report(db: ProfileDB, trial: TrialRow, selector: str = "", database: str = "
         judgement=judged(of_findings),
         places=groups,
         ranks=() if of_ranks is None else of_ranks.notes,
-        lanes=lanes(
-            tree, facts, of_findings.paths, of_ranks, seen, of_findings.cpu_ns, with_c=with_c
-        ),
+        lanes=lanes(tree, facts, of_findings.paths, of_ranks, seen, with_c=with_c),
         selector=selector,
         database=database,
         cpu_ns=of_findings.cpu_ns,

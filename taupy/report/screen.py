@@ -702,7 +702,7 @@ def _merged(own: Sequence[Place], *apart: Sequence[Place]) -> list[Place]:
 
 
 def _kind(place: Place) -> str:
-    if place.waits_ns:  # most of its time
+    if place.mostly_waits:
         return "wait"
     return {"own": "own", "waiting": "wait", "imports": "import", "outside": "lib"}[place.kind]
 
@@ -792,7 +792,7 @@ def details_of(place: Place, mark: str = "") -> list[str]:
     if place.asleep_ns:
         parts.append(f"asleep for about {duration(place.asleep_ns)} (sampled)")
     elif place.off_cpu_ns:
-        parts.append(f"without a CPU for {duration(place.off_cpu_ns)}")
+        parts.append(f"waits for {duration(place.off_cpu_ns)} or more")
     return parts
 
 

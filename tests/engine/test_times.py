@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from pathlib import Path
 
 import pytest
 
@@ -87,3 +88,19 @@ def test_every_program_of_the_corpus_was_measured(corpus_trial):
     assert {path.files[-1] for path in corpus_trial.paths()} >= {
         f"{program.name}.py" for program in PROGRAMS
     }
+
+
+def test_what_the_first_thread_waited_for_a_processor_is_known(runner, native):
+    """With its CPU time, less than the thread's whole time by what it slept."""
+    before = Path("/proc/self/schedstat").read_text("ascii").split()
+    if not int(before[2]):
+        pytest.skip("this kernel does not count run delays")
+    trial = runner.run("import time\ndef nap(): time.sleep(0.3)\nnap()", native)
+    ((count, delay),) = trial.sql(
+        """SELECT count(*), sum(value.mean) FROM user_event_value AS value
+             JOIN user_event AS event ON event.id = value.user_event_id
+            WHERE event.name = 'Thread Run Delay'"""
+    )
+    ((duration,),) = trial.sql("SELECT duration_ns FROM trial")
+    assert count == 1
+    assert 0 <= delay <= duration - 250_000_000

@@ -12,7 +12,7 @@ from taupy.answers.own_code import by_kind, kinds
 from taupy.commands import storer
 from taupy.model.profile import Timer
 from taupy.model.rows import TimerRow
-from taupy.model.sampled import CPU_TIME, STATES, suspended
+from taupy.model.sampled import CPU_TIME, RUN_DELAY, STATES, suspended
 from taupy.pprof.cells import seen_by
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.values import values
@@ -408,6 +408,33 @@ def test_a_main_thread_that_sleeps_for_longer_than_it_works_waits(
     assert (place.off_cpu_ns, place.waits_ns) == (off_cpu_ns, off_cpu_ns)
 
 
+@pytest.mark.parametrize(
+    ("delay_ns", "waits"), [(200, [300, 0, 100]), (400, [100, 0, 0]), (None, [0, 0, 0])]
+)
+def test_what_a_main_thread_neither_ran_nor_was_kept_from_running_it_waited(
+    delay_ns, waits, tmp_path
+):
+    """Also where nothing has looked: exact are its CPU time and run delay, all together."""
+    noted = [event(CPU_TIME, [300], "ns")]
+    noted += [] if delay_ns is None else [event(RUN_DELAY, [delay_ns], "ns")]
+    tree = call(MAIN, 1, 5, [call(own("work", 3), 1, 195), call(own("nap", 9), 1, 600)])
+    profile = profile_of(host(root(tree), events=noted))
+    (group,) = stored(profile, tmp_path)
+    assert places.of_profile(profile)[0].places == group.places
+    of_all = kinds([group]).get("wait", 0)
+    by_name = {place.timer.short_name: place.off_cpu_ns for place in group.places[:3]}
+    assert [of_all, by_name["work"], by_name["nap"]] == waits
+
+
+def test_the_end_of_a_run_knows_a_main_thread_that_polls():
+    """As the report: from what samples saw."""
+    noted = [event(CPU_TIME, [40], "ns"), replace(event(STATES[2], [200] * 4, "ns"), row=1)]
+    profile = profile_of(host(root(call(MAIN, 1, 900)), events=noted))
+    (group, place) = places.hottest(places.of_profile(profile))
+    said = storer._hottest(group, place).words
+    assert said.startswith("mostly waiting in <module> (app.py:1)")
+
+
 def test_without_its_cpu_time_nobody_says_that_a_thread_was_off_the_cpu(tmp_path):
     """As in trials of older versions and of `taupy attach`."""
     noted = [event(STATES[0], [800], "ns"), event(STATES[1], [100], "ns")]
@@ -436,7 +463,7 @@ def test_threads_that_had_no_processor_for_their_time_wait(tmp_path):
     assert waiting == [(2400, 2352, 2352), (1000, 0, 0)]  # in a queue for a processor, it works
     assert by_kind(others[0]) == {"own": 48, "wait": 2352}
     assert ours.waits_ns == 0  # of the main thread, more is measured
-    assert screen.details_of(others[0]) == ["without a CPU for 2.35 us"]
+    assert screen.details_of(others[0]) == ["waits for 2.35 us or more"]
     profile = profile_of(main, *asleep, queued)
     assert _hottest(profile) == ("other threads", "work (app.py:9)")
     (group, place) = places.hottest(places.of_profile(profile_of(main, *asleep)))

@@ -47,10 +47,9 @@ def test_a_thread_waits_beyond_its_time_on_and_for_a_processor():
     sleep = TimerRow("serve [{a.py} {3}]", "serve", "a.py", 3, "PYTHON")
     threads = [ThreadRow(0, 0, number, "host", f"w{number}") for number in range(4)]
     tree = Tree(threads, [0, 1, 2, 3], [sleep], [0] * 4, [-1] * 4, [1] * 4, [10**9] * 4)
-    cpu_ns = {threads[1]: 4e7, threads[2]: 1.01e9, threads[3]: 2e8}
-    seen = Seen(ready_ns={1: 4e7, 2: 1.01e9, 3: 8e8})
+    seen = Seen(cpu_ns={1: 4e7, 2: 1.01e9, 3: 2e8}, queued_ns={3: 6e8})
     paths = {sleep.timer: "/home/a.py"}
-    (of,) = lanes(tree, {}, paths, None, seen, cpu_ns, with_c=False)
+    (of,) = lanes(tree, {}, paths, None, seen, with_c=False)
     assert [[(band.kind, band.ns) for band in lane.bands] for lane in of.lanes] == [
         [("own", 4e7), ("wait", 9.6e8)],
         [("own", 1e9)],
@@ -67,9 +66,8 @@ def test_threads_of_libraries_are_shown_if_they_do_much_of_the_work():
     paths = {own.timer: "/home/a.py", pool.timer: "/usr/lib/python3/site-packages/lib.py"}
 
     def shown(cpu_ns: list[float]) -> list[str]:
-        of_threads = dict(zip(threads, cpu_ns, strict=True))
-        seen = Seen(ready_ns=dict(enumerate(cpu_ns)))
-        bars = lanes(tree, {}, paths, None, seen, of_threads, with_c=False)
+        seen = Seen(cpu_ns=dict(enumerate(cpu_ns)))
+        bars = lanes(tree, {}, paths, None, seen, with_c=False)
         return [lane.name for of in bars for lane in of.lanes]
 
     assert shown([1e8, 9e8]) == ["t1"]
