@@ -1,7 +1,7 @@
 """What looks at lines cost, and how far the shares of lines are from known ones.
 
     python benchmarks/lines.py [--sessions N] [--rounds N] [--only WORKLOAD ...] [--inside]
-    python benchmarks/lines.py --accuracy [--runs N] [--seconds S]
+    python benchmarks/lines.py --accuracy [--pool THREADS] [--runs N] [--seconds S]
 
 The cost: CPU time of the workloads of `workloads.py`, trainings among them, with and without looks,
 by two processes in turn; of each workload and session the median of the ratios, and of these the
@@ -10,7 +10,8 @@ otherwise it is undecided. Also what the watch took, as a part of a core, and th
 looks. With --inside, looks are those of a thread in the program, whose CPU time is part of the
 program's. The accuracy:
 shares of four lines of a program that measures them itself, and in how many rows the estimate
-is within two of its standard errors.
+is within two of its standard errors. With --pool, so many threads do the same, first in step, at a
+barrier, then having only begun together.
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ from pathlib import Path
 
 import tools
 import workloads
+
+import taupy
 
 KNOWN = """
 import sys, time
@@ -51,9 +54,32 @@ while time.perf_counter() < end:
     work()
 print(*spent.values())
 """
-OF_WORK = """
-SELECT line.line, sum(seen_ns), sum(squares) FROM line JOIN timer ON timer.id = timer_id
- WHERE timer.short_name LIKE 'work%' GROUP BY line.line"""
+POOL = """
+import hashlib, sys, threading, time
+spent = [0] * 4
+barrier = threading.Barrier({threads})
+rounds = int({seconds} / 0.02)
+def work():
+    now = time.perf_counter_ns
+    for _ in range(rounds):
+        a = now()
+        time.sleep(0.004)
+        b = now()
+        hashlib.pbkdf2_hmac("sha256", b"known", b"shares", 400)
+        c = now()
+        {meet}
+        d = now()
+        time.sleep(0.008)
+        e = now()
+        for at, took in enumerate((b - a, c - b, d - c, e - d)):
+            spent[at] += took
+threads = [threading.Thread(target=work) for _ in range({threads})]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+print(*spent)
+"""
 FACTS = """
 SELECT value FROM metadata WHERE name IN ('taupy.lines', 'taupy.watch') AND trial_id =
  (SELECT trial_id FROM metadata WHERE name = 'taupy.lines' AND value LIKE '%look%' LIMIT 1)
@@ -114,26 +140,28 @@ def cost(names: list[str], looking: tools.Tool, sessions: int, rounds: int) -> N
     )
 
 
-def accuracy(root: Path, runs: int, seconds: float) -> None:
+def accuracy(root: Path, runs: int, program: str) -> None:
     within = total = 0
     farthest = 0.0
     for _ in range(runs):
-        printed, database = run(root, KNOWN.format(seconds=seconds))
+        printed, database = run(root, program)
         spent = [int(word) for word in printed]
-        lines = {line: (seen, squares) for line, seen, squares in rows(database, OF_WORK)}
-        whole = sum(seen for seen, _ in lines.values())
-        all_squares = sum(squares for _, squares in lines.values())
-        begin = KNOWN.split("\n").index("    sorted(data, reverse=True).index(4000)") + 1
-        for at, took in enumerate(spent):
-            seen, squares = lines.get(begin + 2 * at, (0, 0.0))
-            share, true = seen / whole, took / sum(spent)
-            error = math.sqrt((1 - share) ** 2 * squares + share**2 * (all_squares - squares))
+        begin = next(at for at, line in enumerate(program.split("\n")) if "a = now()" in line) + 2
+        frame = taupy.open(database).trial(1).lines()
+        frame = frame[frame["routine"].str.startswith("work")]
+        whole = frame["time_ns"].sum()
+        for line, time_ns, error_ns in zip(
+            frame["line"], frame["time_ns"], frame["error_ns"], strict=True
+        ):
+            at, odd = divmod(line - begin, 2)
+            if odd or not 0 <= at < len(spent):
+                continue  # what measures
+            true = spent[at] / sum(spent)
+            share, error = time_ns / whole, error_ns / whole
             total += 1
-            within += abs(share - true) <= 2 * error / whole
+            within += abs(share - true) <= 2 * error
             farthest = max(farthest, abs(share - true))
-            print(
-                f"line {begin + 2 * at}: {share:.3f} +-{error / whole:.3f}, {true:.3f}", flush=True
-            )
+            print(f"line {line}: {share:.3f} +-{error:.3f}, {true:.3f}", flush=True)
     print(
         f"{within} of {total} rows within two standard errors; farthest {100 * farthest:.1f} points"
     )
@@ -146,6 +174,7 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", help="workloads (default: all that can be run)")
     parser.add_argument("--inside", action="store_true", help="by a thread in the program")
     parser.add_argument("--accuracy", action="store_true")
+    parser.add_argument("--pool", type=int, help="accuracy in a pool of so many threads")
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=10)
     args = parser.parse_args()
@@ -155,7 +184,13 @@ def main() -> None:
         cost(args.only or here, looking, args.sessions, args.rounds)
         return
     with tempfile.TemporaryDirectory() as root:
-        accuracy(Path(root), args.runs, args.seconds)
+        if not args.pool:
+            accuracy(Path(root), args.runs, KNOWN.format(seconds=args.seconds))
+            return
+        for meet in ("barrier.wait()", "sum(range(20))"):
+            print(f"{args.pool} threads, {meet}")
+            facts = {"threads": args.pool, "seconds": args.seconds, "meet": meet}
+            accuracy(Path(root), args.runs, POOL.format(**facts))
 
 
 if __name__ == "__main__":

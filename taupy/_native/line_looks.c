@@ -14,7 +14,7 @@
 #define SMOOTH 16 /* ticks: what one of them takes is paid for by so many */
 #define PAUSE_AT_MOST_NS 1000000000ll
 
-#define MAGIC "TAUPYLIN"
+#define MAGIC "TAUPYLI2"
 #define ROWS_AT_MOST ((1 << 14) - 1)
 #define ROW_SLOTS (1u << 15)
 #define CODES_AT_MOST (1 << 13)
@@ -28,6 +28,7 @@
 #define NOT_WRITTEN (-2)
 #define ADDED_UP UINT32_MAX
 #define TEXT_AT_MOST 16384 /* characters */
+#define TICK_AT_MOST 16 /* looks of one tick that are compared */
 #define JOIN_AFTER 1024 /* looks left out, if adding up rows has made little room */
 
 enum Kind { OTHER, OWN, IMPORT };
@@ -35,6 +36,7 @@ enum Kind { OTHER, OWN, IMPORT };
 typedef struct Head {
     char magic[8];
     int64_t looks, torn, moved, left_out, imports, cpu_ns;
+    double pairs, alike, paired; /* [ns2], see state/lines.py */
     int32_t refused, rest;
 } Head;
 
@@ -67,8 +69,15 @@ typedef struct Number { /* of a code object in the file, by its content */
     int32_t number;
 } Number;
 
+typedef struct Moment { /* a look of this tick */
+    int32_t own, own_at, is_paired;
+    double took;
+} Moment;
+
 struct Looks {
     Head head;
+    Moment tick[TICK_AT_MOST];
+    int32_t tick_count;
     OwnFiles own;
     LookIsOver *is_over;
     void *context;
@@ -138,6 +147,7 @@ void line_looks_begin(Looks *looks, int64_t due)
 int64_t line_looks_spent(Looks *looks, int64_t now, int64_t cpu_ns)
 {
     looks->head.cpu_ns += cpu_ns;
+    looks->tick_count = 0;
     head_write(looks);
     int64_t credit = looks->credit_ns + (now - looks->ticked_ns) / SHARE;
     looks->credit_ns = (credit < CREDIT_NS ? credit : CREDIT_NS) - cpu_ns;
@@ -420,6 +430,32 @@ void line_looks_join(Looks *looks)
         rows_write(looks, 0, looks->row_count);
 }
 
+static void paired(Looks *looks, Moment *moment)
+{
+    looks->head.paired += moment->is_paired ? 0 : moment->took * moment->took;
+    moment->is_paired = 1;
+}
+
+/* Compare a look with those of the same tick at other threads in the same routine. */
+static void compare(Looks *looks, const Row *key, int64_t took)
+{
+    if (key->own < 0 || looks->tick_count == TICK_AT_MOST)
+        return;
+    Moment *moment = &looks->tick[looks->tick_count];
+    *moment = (Moment){key->own, key->own_at, 0, (double)took};
+    for (int32_t i = 0; i < looks->tick_count; i++) {
+        Moment *other = &looks->tick[i];
+        if (other->own != moment->own)
+            continue;
+        double product = 2 * moment->took * other->took;
+        looks->head.pairs += product;
+        looks->head.alike += other->own_at == moment->own_at ? product : 0;
+        paired(looks, other);
+        paired(looks, moment);
+    }
+    looks->tick_count++;
+}
+
 static void note(Looks *looks, const LookedThread *looked, const Row *key, int64_t took)
 {
     Row *row = key->inner >= 0 ? row_of(looks, key, looked->of) : NULL;
@@ -434,6 +470,7 @@ static void note(Looks *looks, const LookedThread *looked, const Row *key, int64
         return;
     }
     row_add(row, 1, took, (double)took * (double)took);
+    compare(looks, key, took);
     looks->head.looks++;
     rows_write(looks, (int32_t)(row - looks->rows), 1);
 }

@@ -34,6 +34,7 @@ from taupy.model.profile import (
 from taupy.model.sampled import STATES as SEEN
 from taupy.model.timers import Timers
 from taupy.record.host_profile import FileNames, row_name
+from taupy.record.in_step import InStep
 from taupy.record.line_table import Position, position_at, positions
 from taupy.record.lines import add_texts
 from taupy.record.native_part import threads_added
@@ -167,6 +168,38 @@ class _Alike(Generic[_Ended]):
         return False
 
 
+class _Round:
+    """Looks of one round at threads that began in the same routine, compared with each other."""
+
+    def __init__(self) -> None:
+        self._sums = [0.0, 0.0, 0.0]
+        self._seen: set[_Looked] = set()
+        self._of: dict[int, dict[tuple[int, int], list[int]]] = {}
+
+    def add(self, thread: _Looked, began: int, line: tuple[int, int], ns: int) -> None:
+        if thread in self._seen:
+            self._end()
+        self._seen.add(thread)
+        self._of.setdefault(began, {}).setdefault(line, []).append(ns)
+
+    def _end(self) -> None:
+        for of_lines in self._of.values():
+            every = [ns for of_line in of_lines.values() for ns in of_line]
+            if len(every) > 1:
+                squares = sum(ns * ns for ns in every)
+                alike = sum(sum(of_line) ** 2 for of_line in of_lines.values())
+                for at, more in enumerate((sum(every) ** 2 - squares, alike - squares, squares)):
+                    self._sums[at] += more
+        self._seen.clear()
+        self._of.clear()
+
+    def sums(self) -> tuple[float, float, float]:
+        """As `pairs`, `alike` and `paired` of `state.lines.Head`."""
+        self._end()
+        pairs, alike, paired = self._sums
+        return pairs, alike, paired
+
+
 class Looks:
     """All looks at a process and those that it started.
 
@@ -186,6 +219,8 @@ class Looks:
         self._codes: dict[_Code, int] = {}
         self._is_pool: list[bool] = []
         self._is_threading: list[bool] = []
+        self._is_own: list[bool] = []
+        self._round = _Round()
         self._places = 0
         self._positions: dict[tuple[bytes, int], list[Position | None]] = {}
 
@@ -209,6 +244,7 @@ class Looks:
         )
         before = len(thread.stacks)
         thread.stacks[state, stack].look(took_ns)
+        self._round.add(thread, *self._where(stack), took_ns)
         self._places += len(thread.stacks) - before
         self.looks += 1
 
@@ -218,8 +254,8 @@ class Looks:
         ended = None if process is None else process.living.pop(native_id, None)
         if process is None or ended is None:
             return
-        codes = [code for _, stack in ended.stacks for code, _ in stack]
-        ended.began = next((code for code in codes if not self._is_threading[code]), codes[0])
+        began = [self._beginning(stack) for _, stack in ended.stacks]
+        ended.began = next((code for code in began if not self._is_threading[code]), began[0])
         if (
             self._apart is not None
             and (ended.name == process.facts.name or _UNNAMED.match(ended.name))
@@ -255,7 +291,33 @@ class Looks:
         if code == len(self._is_pool):
             self._is_pool.append(any(pool in frame.file for pool in POOLS))
             self._is_threading.append(frame.file.endswith("/threading.py"))
+            self._is_own.append(library_folder(frame.file) is None and frame.file[:1] != "<")
         return code
+
+    def _beginning(self, stack: tuple[_Place, ...]) -> int:
+        """The routine that a thread began in: the first one that is not the module threading's."""
+        return next((code for code, _ in stack if not self._is_threading[code]), stack[0][0])
+
+    def _where(self, stack: tuple[_Place, ...]) -> tuple[int, tuple[int, int]]:
+        """The routine that the thread began in, and the line of the program that it is in."""
+        code, position = next((at for at in reversed(stack) if self._is_own[at[0]]), stack[-1])
+        return self._beginning(stack), (code, 0 if position is None else position.line)
+
+    def _widen(self) -> None:
+        """Make squares those of independent looks."""
+        in_step = InStep()
+        looked = [
+            (seen if seen.times.count < 2 else number, self._where(stack), sums)
+            for process in self._processes
+            for seen in process.threads
+            for number, ((_, stack), sums) in enumerate(seen.stacks.items())
+        ]
+        for thread, (began, line), sums in looked:
+            in_step.add(began, line, thread, sums.ns)
+        effect = in_step.effect(*self._round.sums())
+        for _, (began, _), sums in looked:
+            if began in in_step.together:
+                sums.squares *= effect
 
     def _position(self, frame: Frame) -> Position | None:
         key = frame.table, frame.first_line  # routines of one shape have equal tables
@@ -303,6 +365,7 @@ class Looks:
         """
         if not self._processes:
             raise ValueError("no thread ran any Python")
+        self._widen()
         folders = {library_folder(file) for file, _, _ in self._codes}
         processes = sorted(self._processes, key=lambda process: process.pid != pid)
         begin = int(processes[0].pid != pid)  # nothing was seen of the first one

@@ -26,6 +26,7 @@ from taupy.model.rows import TimerRow
 from taupy.model.source_text import decoded, read
 from taupy.record.exact_times import ExactTimes, Line, counted, exact_times
 from taupy.record.host_profile import FileNames, HostPlaces
+from taupy.record.in_step import InStep
 from taupy.record.line_table import Position, position_at, positions
 from taupy.record.part_data import Part, PartThread, Routine
 from taupy.record.source_files import own_codes
@@ -82,6 +83,7 @@ def add_lines(
     ):
         return
     head, rows, codes = held or (Head(), [], [])
+    widen(head, rows)
     try:
         join = _Join(profile, settings, codes)
     except ImportError:
@@ -160,6 +162,22 @@ def _described(head: Head, lost: int) -> str:
     if head.left_out + lost:
         text += f"; {count(head.left_out + lost)} are in no line's time"
     return text
+
+
+def widen(head: Head, rows: Sequence[Row]) -> None:
+    """Make the squares of looks in routines that several threads were in those of independent
+    looks."""
+    in_step = InStep()
+    for number, row in enumerate(rows):
+        code, instruction = row.own
+        if code != NO_CODE:
+            of_several = row.thread == lines.ADDED_UP
+            thread = number if of_several else (row.pid, row.ticks, row.thread)
+            in_step.add(code, instruction, thread, row.time_ns)
+    effect = in_step.effect(head.pairs, head.alike, head.paired)
+    for row in rows:
+        if row.own[0] in in_step.together:
+            row.squares *= effect
 
 
 class _Join:

@@ -34,8 +34,8 @@ NO_CODE = -1
 ADDED_UP = (1 << 32) - 1
 """In the place of a thread's number: several threads that have ended."""
 
-_MAGIC = b"TAUPYLIN"
-_HEAD = Struct("<8s6qi4x")
+_MAGIC = b"TAUPYLI2"
+_HEAD = Struct("<8s6q3di4x")
 _ROW = Struct("<qQIIiiiiqqd")
 _CODE = Struct("<IIiII")
 HEAD_BYTES, ROW_BYTES = _HEAD.size, _ROW.size
@@ -54,14 +54,22 @@ class Head:
         left_out: looks for which there was no room any more.
         imports: looks in imports, which are no line's.
         cpu_ns: what looking took the watch, or the processes themselves.
+        pairs: over all pairs of looks of one tick at two threads in the same routine of the
+            program, the products of the times that they stand for [ns2].
+        alike: likewise, those at the same place.
+        paired: of looks in such pairs, the squares of their times [ns2].
         refused: errno if reading was not permitted; 0.
         is_inside: the processes looked at themselves; not written.
     """
 
-    __slots__ = ("cpu_ns", "imports", "is_inside", "left_out", "looks", "moved", "refused", "torn")
+    __slots__ = (
+        "alike", "cpu_ns", "imports", "is_inside", "left_out", "looks", "moved", "paired", "pairs",
+        "refused", "torn",
+    )  # fmt: skip
 
     def __init__(self) -> None:
         self.looks = self.torn = self.moved = self.left_out = self.imports = self.cpu_ns = 0
+        self.pairs = self.alike = self.paired = 0.0
         self.refused = 0
         self.is_inside = False
 
@@ -72,12 +80,15 @@ class Head:
         self.left_out += other.left_out
         self.imports += other.imports
         self.cpu_ns += other.cpu_ns
+        self.pairs += other.pairs
+        self.alike += other.alike
+        self.paired += other.paired
         self.refused = self.refused or other.refused
 
     def packed(self) -> bytes:
         return _HEAD.pack(
             _MAGIC, self.looks, self.torn, self.moved, self.left_out, self.imports, self.cpu_ns,
-            self.refused,
+            self.pairs, self.alike, self.paired, self.refused,
         )  # fmt: skip
 
 
@@ -178,10 +189,12 @@ def _read(folder: Folder, *names: str) -> tuple[Head, list[Row], list[Code]] | N
     magic, *numbers = _HEAD.unpack_from(data)
     if magic != _MAGIC:
         raise Damaged(f"{names[0]} is damaged: it does not begin as such a file does")
-    _check(names[0], *numbers)
+    _check(names[0], *numbers[:6], numbers[9])
+    if not all(0 <= number < float("inf") for number in numbers[6:9]):
+        raise Damaged(f"{names[0]} is damaged: impossible numbers")
     head = Head()
     head.looks, head.torn, head.moved, head.left_out, head.imports, head.cpu_ns = numbers[:6]
-    head.refused = numbers[6]
+    head.pairs, head.alike, head.paired, head.refused = numbers[6:]
     of_codes = _codes(codes)
     whole = HEAD_BYTES + (len(data) - HEAD_BYTES) // ROW_BYTES * ROW_BYTES
     return head, [_row(record, len(of_codes)) for record in _rows(data[:whole])], of_codes

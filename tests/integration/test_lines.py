@@ -450,3 +450,36 @@ def test_not_permitted_is_one_line_in_the_trial(runs, option):
         assert fact(runs).endswith("; or --lines=inside, with a thread in the program")
     else:
         assert "of the program's own CPU time, by a thread in it" in fact(runs)
+
+
+@pytest.mark.parametrize("how", ["run", "attach"])
+def test_threads_in_step_make_errors_larger(runs, how):
+    """Looks at them at one moment were taken as independent."""
+    source = """
+import threading, time
+from pathlib import Path
+meet = threading.Barrier(8)
+def work():
+    for _ in range(6):
+        meet.wait()
+        time.sleep(0.25)
+        meet.wait()
+        time.sleep(0.25)
+threads = [threading.Thread(target=work) for _ in range(8)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+"""
+    (runs.folder / "prog.py").write_text(source)
+    if how == "run":
+        assert runs.taupy("run", "-q", "prog.py").returncode == 0
+    else:
+        program = subprocess.Popen([sys.executable, "prog.py"], cwd=runs.folder)
+        attached = runs.taupy("attach", str(program.pid))
+        program.wait()
+        assert attached.returncode == 0, attached.stderr
+    ((looks, seen_ns, squares),) = runs.sql(
+        "SELECT sum(looks), sum(seen_ns), sum(squares) FROM line"
+        " JOIN timer ON timer.id = timer_id WHERE short_name = 'work'"
+    )
+    assert looks > 50
+    assert squares * looks / seen_ns**2 > 3.5  # about 1 if all looks count for the same time

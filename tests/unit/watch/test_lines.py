@@ -37,9 +37,11 @@ def test_what_is_written_is_read_again(folder, tmp_path):
     row.looks, row.time_ns, row.squares = 3, 60, 1200.0
     head = Head()
     head.looks, head.torn, head.imports, head.cpu_ns = 3, 1, 2, 99
+    head.pairs, head.alike, head.paired = 800.0, 400.0, 1200.0
     written(tmp_path, [row], head=head)
     read, (again,), (code,) = lines.read(folder)
     assert (read.looks, read.torn, read.imports, read.cpu_ns, read.refused) == (3, 1, 2, 99, 0)
+    assert (read.pairs, read.alike, read.paired) == (800.0, 400.0, 1200.0)
     assert again.packed() == row.packed()
     assert (code.file, code.name, code.first_line, code.lines) == ("/p/é.py", "f", 7, CODE.lines)
 
