@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import astuple, dataclass, field
+from dataclasses import dataclass, field
 from functools import cache, cached_property
 from itertools import chain, compress, product
 from typing import Any, Literal, get_args, overload
@@ -30,13 +30,11 @@ from taupy.analysis.own_code import (
     package_name,
     package_of,
 )
+from taupy.analysis.trees import Seen, Tree
+from taupy.analysis.wrappers import wrappers
 from taupy.dataclass import NamedTuple
 from taupy.model.forest import callers_first, levels, members
-from taupy.model.metric import TIME
-from taupy.model.profile import Profile
-from taupy.model.rows import ThreadRow, TimerRow
-from taupy.model.sampled import CPU_TIME, IDLE, RUN_DELAY, STATES, suspended_line
-from taupy.model.table import Amount, Table
+from taupy.model.rows import TimerRow
 from taupy.model.thread_groups import MAIN
 
 Kind = Literal["own", "waiting", "imports", "exit", "outside"]
@@ -58,69 +56,6 @@ _CHILDREN = "subprocess.py"
 """What its routines wait for is work that the program asked for."""
 _STARTS = among(("multiprocessing/spawn.py:spawn_main", "multiprocessing/forkserver.py:main"))
 """What runs in a process that is started with `-c` to become a worker."""
-
-
-def timer_rows(profile: Profile) -> list[TimerRow]:
-    """The timers of a profile that was just measured, as they will be read from the database."""
-    return [
-        TimerRow(
-            timer.full_name, timer.short or timer.name, timer.file, timer.line,
-            "|".join(sorted(timer.groups)),
-        )
-        for timer in profile.timers
-    ]  # fmt: skip
-
-
-class Tree(NamedTuple):
-    """Call paths of host threads, one per row of the columns.
-
-    Attributes:
-        threads, timers: the labels of the codes in `thread` and `timer`.
-        parent: the caller's row, -1 for a root.
-        calls: None where they were not counted.
-    """
-
-    threads: Sequence[ThreadRow]
-    thread: Sequence[int]
-    timers: Sequence[TimerRow]
-    timer: Sequence[int]
-    parent: Sequence[int]
-    calls: Sequence[Amount]
-    exclusive: Sequence[Amount]
-
-    @classmethod
-    def of(cls, table: Table, parent: Sequence[int]) -> Tree:
-        """From the answer to a question by thread, call path, parent and timer."""
-        return cls(
-            table.labels["thread"],
-            table.codes["thread"],
-            table.labels["timer"],
-            table.codes["timer"],
-            parent,
-            table.column("calls"),
-            table.column("exclusive", "time"),
-        )
-
-    @classmethod
-    def of_profile(cls, profile: Profile) -> tuple[Tree, dict[str, str | None]]:
-        """Of the host threads of a profile that was just measured, with the files of its timers as
-        the interpreter knew them, by the timer's full name."""
-        measured = [thread for thread in profile.threads if thread.thread.kind == "host"]
-        timers = timer_rows(profile)
-        codes: dict[str, list[Any]] = {name: [] for name in cls._fields}
-        for code, tree in enumerate(thread.tree for thread in measured):
-            before = len(codes["parent"])
-            codes["thread"] += [code] * len(tree)
-            codes["timer"] += tree.timer
-            codes["parent"] += [row + before if row >= 0 else -1 for row in tree.parent]
-            codes["calls"] += tree.calls
-            codes["exclusive"] += tree.exclusive.get(TIME.name) or [None] * len(tree)
-        threads = [
-            ThreadRow(*astuple(at.thread)[:5])._replace(threads=at.thread.count) for at in measured
-        ]
-        codes.update(threads=threads, timers=timers)
-        paths = {row.timer: timer.path for row, timer in zip(timers, profile.timers, strict=True)}
-        return cls(**codes), paths
 
 
 class Part(NamedTuple):
@@ -145,54 +80,6 @@ class Package(NamedTuple):
     name: str
     ns: float
     outside_ns: float
-
-
-@dataclass(frozen=True, slots=True)
-class Seen:
-    """What samples, awaits and CPU times say of a tree.
-
-    Attributes:
-        asleep: samples, and the sampled time without work [ns].
-        waits: lines at which coroutines were suspended, each with how often and for how long [ns].
-        cpu_ns: how long threads, by their codes, were on a CPU, which is exact.
-        delay_ns: how long they waited for one, which is exact, too.
-        queued_ns: how long they were seen to.
-    """
-
-    asleep: dict[int, tuple[int, float]] = field(default_factory=dict)
-    waits: dict[int, list[tuple[int, int, float]]] = field(default_factory=dict)
-    cpu_ns: dict[int, float] = field(default_factory=dict)
-    delay_ns: dict[int, float] = field(default_factory=dict)
-    queued_ns: dict[int, float] = field(default_factory=dict)
-
-    def note(self, thread: int, row: int | None, event: str, number: int, ns: float) -> None:
-        """Note an event of a thread, by its code, and of a row of it."""
-        of_threads = {CPU_TIME: self.cpu_ns, RUN_DELAY: self.delay_ns, STATES[1]: self.queued_ns}
-        if (sums := of_threads.get(event)) is not None:
-            sums[thread] = sums.get(thread, 0.0) + ns
-        elif row is not None and event in IDLE:
-            looks, before_ns = self.asleep.get(row, (0, 0.0))
-            self.asleep[row] = looks + number, before_ns + ns
-        elif row is not None and (line := suspended_line(event)) is not None:
-            self.waits.setdefault(row, []).append((line, number, ns))
-
-    def ready_ns(self, thread: int) -> float:
-        """How long a thread either worked or could have."""
-        queued = self.delay_ns.get(thread, self.queued_ns.get(thread, 0.0))
-        return self.cpu_ns.get(thread, 0.0) + queued
-
-    @classmethod
-    def of_profile(cls, profile: Profile) -> Seen:
-        """Of a profile that was just measured (`Tree.of_profile`)."""
-        seen = cls()
-        before = 0
-        measured = [thread for thread in profile.threads if thread.thread.kind == "host"]
-        for code, thread in enumerate(measured):
-            for event in thread.user_events:
-                row = None if event.row is None else before + event.row
-                seen.note(code, row, event.name, event.count, event.count * event.mean)
-            before += len(thread.tree)
-        return seen
 
 
 class Await(NamedTuple):
@@ -573,7 +460,11 @@ class _Tally:
             for code, is_mine in enumerate(own_ones(timers, self.paths, extent))
         ]
         self.owner_of = owners(timers, own)
-        self.roles = [_role(timer, mine) for timer, mine in zip(timers, own, strict=True)]
+        passing, self.timer = wrappers(tree, own, lambda: self.order)
+        self.roles = [
+            "passes" if code in passing else _role(timer, mine)
+            for code, (timer, mine) in enumerate(zip(timers, own, strict=True))
+        ]
         entries = (
             _ROUTINE if mine else _entered(timer) for timer, mine in zip(timers, own, strict=True)
         )
@@ -625,7 +516,7 @@ class _Tally:
             begin: which of these each thread begins in.
         """
         tree, size = self.tree, 2 * len(self.tree.timers)
-        parent, thread, timer = tree.parent, tree.thread, tree.timer
+        parent, thread, timer = tree.parent, tree.thread, self.timer
         calls, exclusive = tree.calls, tree.exclusive
         number_of = {context: number for number, context in enumerate(contexts)}
         context = [-1] * len(parent)
@@ -675,7 +566,7 @@ class _Tally:
         tree, count = self.tree, len(self.tree.timers)
         parent, calls = np.array(tree.parent, "i8"), np.array(tree.calls, "i8")
         exclusive = np.array(tree.exclusive, "i8")
-        called = 2 * np.array(tree.timer, "i8") + (calls == 0)
+        is_called = 2 * np.array(self.timer, "i8") + (calls == 0)
         roles = np.array([*map(_ROLES.index, self.roles)], "i8")
         owner_of, kind_of = np.array(self.owner_of, "i8"), np.array(self.entries, "i8")
         choices = np.array([move[:2] for move in self.moves], "i8")
@@ -689,7 +580,7 @@ class _Tally:
         for level in self.levels:
             above = parent[level]
             keys = np.where(above >= 0, context[above] - before, context[level]) * (2 * count)
-            keys += called[level]
+            keys += is_called[level]
             _, firsts, which = np.unique(keys, return_index=True, return_inverse=True)
             in_order = np.argsort(firsts)
             which = np.argsort(in_order)[which]
@@ -880,7 +771,11 @@ class _Tally:
         sums: dict[int, tuple[float, float]] = {}
         for row in self.order:
             code, time = tree.timer[row], tree.exclusive[row]
-            if time and self.roles[code] == "library" and self.groups[tree.thread[row]] == group:
+            if (
+                time
+                and self.roles[code] in ("library", "passes")
+                and self.groups[tree.thread[row]] == group
+            ):
                 ns, calls = sums.get(code, (0.0, 0.0))
                 sums[code] = ns + time, calls + (tree.calls[row] or 0)
         parts = [Part(tree.timers[code], ns, int(calls)) for code, (ns, calls) in sums.items()]
@@ -892,7 +787,7 @@ class _Tally:
         """Those of each group, in one pass: there may be as many groups as threads."""
         tree, roles, paths = self.tree, self.roles, self.paths
         name_of = [
-            package_name(path, timer) if role in ("library", "awaited") else None
+            package_name(path, timer) if role in _LIBRARIES else None
             for timer, path, role in zip(tree.timers, paths, roles, strict=True)
         ]
         within: list[str | None] = [None] * len(tree.parent)
@@ -900,7 +795,7 @@ class _Tally:
         owner_of = [owner for _, owner in self.contexts]
         for row in self.order:
             code, above, owner = tree.timer[row], tree.parent[row], owner_of[self.context[row]]
-            if roles[code] not in ("library", "awaited"):
+            if roles[code] not in _LIBRARIES:
                 continue
             name = within[row] = name_of[code] or (within[above] if above >= 0 else None)
             time = tree.exclusive[row]
@@ -1066,9 +961,11 @@ class _Tally:
 
 
 _Role = Literal[
-    "own", "imports", "exit", "waits", "selects", "measuring", "awaited", "library"
+    "own", "imports", "exit", "waits", "selects", "measuring", "awaited", "library", "passes"
 ]  # fmt: skip
-"""What a routine is for the program; "awaited": what coroutines wait for."""
+"""What a routine is for the program; "awaited": what coroutines wait for; "passes": a library's
+wrapper, which passes calls on."""
+_LIBRARIES = ("library", "awaited", "passes")
 _ROLES: tuple[_Role, ...] = get_args(_Role)
 
 _ROUTINE, _LOOP, _CHILD, _NONE = range(4)
@@ -1106,10 +1003,10 @@ def _move(role: _Role, outer: int, entered: int, uncalled: bool) -> _Move:
     if role == "measuring":
         return _Move(1, 1)
     calls = entered == _NONE
-    if role == "library":
+    if role in ("library", "passes"):
         if uncalled:
             return _Move(1, 1)
-        calls = calls and outer >= 0
+        calls = calls and outer >= 0 and role != "passes"
         return _Move(0, 2 if calls else 0, calls)
     if role == "awaited":
         calls = calls and outer >= 0

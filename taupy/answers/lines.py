@@ -29,7 +29,8 @@ from taupy.analysis.line_times import (
     estimates,
     place_of,
 )
-from taupy.analysis.places import Place, Places, timer_rows
+from taupy.analysis.places import Place, Places
+from taupy.analysis.trees import timer_rows
 from taupy.answers.answer import Nothing
 from taupy.model import options
 from taupy.model.profile import LEAST_LOOKS, Profile

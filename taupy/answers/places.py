@@ -18,7 +18,8 @@ from dataclasses import dataclass, replace
 from taupy.analysis import places
 from taupy.analysis.line_times import HotLine
 from taupy.analysis.own_code import generated_for
-from taupy.analysis.places import Package, Part, Place, Places, Seen, Tree
+from taupy.analysis.places import Package, Part, Place, Places
+from taupy.analysis.trees import Seen, Tree
 from taupy.answers.answer import Nothing
 from taupy.answers.lines import Lines
 from taupy.dataclass import NamedTuple

@@ -98,7 +98,8 @@ def _of_trial(database: str, application: str, text: str) -> Chosen:
 def _hot(db: ProfileDB, trial: int) -> Chosen:
     """The program's routines with much of a trial's time, and what is part of their lines."""
     from taupy.analysis.own_code import owners
-    from taupy.analysis.places import Tree, own_timers
+    from taupy.analysis.places import own_timers
+    from taupy.analysis.trees import Tree
     from taupy.answers import places
     from taupy.model import callpaths
     from taupy.profiledb.sources import timer_paths

@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from taupy.analysis.places import Tree, places
+from taupy.analysis.places import places
+from taupy.analysis.trees import Tree
 from taupy.model import callpaths
 from taupy.model.job import is_rank, rank_of
 from taupy.model.question import Condition, Question

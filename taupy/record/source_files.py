@@ -112,7 +112,8 @@ def own_codes(profile: Profile, timers: Collection[int] | Mapping[int, int]) -> 
     own = [code for code in timers if _is_own(profile, code, extent)]
     if any(not _is_script(profile.timers[code].path or "") for code in own):
         return own
-    from taupy.analysis.places import Tree, own_timers
+    from taupy.analysis.places import own_timers
+    from taupy.analysis.trees import Tree
 
     tree, paths = Tree.of_profile(profile)
     mask = own_timers(tree, paths)

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from taupy.analysis import places
-from taupy.analysis.places import Seen, Tree
+from taupy.analysis.trees import Seen, Tree
 from taupy.answers.own_code import KINDS, kinds, waits, words
 from taupy.answers.places import GroupPlaces
 from taupy.dataclass import NamedTuple

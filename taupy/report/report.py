@@ -13,7 +13,7 @@ from taupy.analysis.findings import Judgement, judged
 from taupy.analysis.findings.health import remarks
 from taupy.analysis.findings.trial import Trial
 from taupy.analysis.gpu_conclusion import sentences
-from taupy.analysis.places import Tree
+from taupy.analysis.trees import Tree
 from taupy.answers import places
 from taupy.answers.answer import module
 from taupy.answers.places import GroupPlaces

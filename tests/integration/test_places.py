@@ -174,6 +174,47 @@ def test_packages_that_an_installer_put_into_a_folder_are_libraries(runs):
     assert (callees["f"], callees["g"]) == ("work", None)
 
 
+DECORATORS = """\
+import functools
+def compiled(function):
+    space = {"function": function}
+    text = f"def {function.__name__}_7(*args):\\n    return function(*args)"
+    exec(compile(text, "<compiled by bought>", "exec"), space)
+    return space[f"{function.__name__}_7"]
+def checked(function):
+    @functools.wraps(function)
+    def wrapper(*args):
+        return function(*args)
+    return wrapper
+@checked
+@compiled
+def centrality(n):
+    return sum(i * i for i in range(n))
+@checked
+@compiled
+def communities(n):
+    return sorted(range(n), key=lambda i: -i)
+@compiled
+def shares(n):
+    return [i / n for i in range(n)]
+"""
+
+
+def test_what_a_wrapper_is_for_is_what_the_program_calls(runs):
+    """Whether a decorator returns a function of its own or has compiled one."""
+    (runs.folder / "packages").mkdir()
+    (runs.folder / "packages" / "bought.py").write_text(DECORATORS)
+    (runs.folder / "packages" / "bought-1.dist-info").mkdir()
+    runs.environment["PYTHONPATH"] = "packages"
+    runs.run(
+        "import bought\nn = 100_000\ndef f():\n    bought.centrality(n)\n"
+        "    bought.communities(n)\n    bought.shares(n)\nf()\n"
+    )
+    (f,) = [row for row in _places(runs) if row["routine"] == "f"]
+    called = {callee["routine"]: callee["calls"] for callee in f["callees"]}
+    assert called == {"centrality": 1, "communities": 1, "shares": 1}
+
+
 def test_of_one_routine_no_place_is_named(runs):
     """Nor are modules imported to find it, which would be felt in a short run."""
     ended = runs.run("i = 0\nwhile i < 300_000:\n    i += 1\n")

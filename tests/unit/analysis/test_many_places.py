@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from taupy.analysis import places
-from taupy.analysis.places import Tree
+from taupy.analysis.trees import Tree
 from taupy.model import forest
 from taupy.model.rows import ThreadRow, TimerRow
 

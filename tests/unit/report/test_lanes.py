@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from taupy.analysis.places import Seen, Tree
+from taupy.analysis.trees import Seen, Tree
 from taupy.model.rows import ThreadRow, TimerRow
 from taupy.report.lanes import lanes
 from tests.builders import wide_profile
