@@ -92,6 +92,7 @@ def overview(db: ProfileDB, report: Report, unmeasured_paths: int) -> dict[str, 
             {"kind": band.kind, "name": band.name, "ns": round(band.ns)} for band in report.strip
         ],
         "groups": [_group(report, group) for group in report.places],
+        "hottest": _hottest(report.places),
         "findings": [_finding(report, finding, threads) for finding in report.judgement.findings],
         "gpu": [
             visible(line)
@@ -131,6 +132,15 @@ def _lanes(of: Lanes) -> dict[str, Any]:
             if lane in shown
         ],
     }
+
+
+def _hottest(groups: Sequence[GroupPlaces]) -> dict[str, Any] | None:
+    """The line whose surroundings are shown: of the place to look at first, unless it waits."""
+    _, place = places.hottest(groups) or (None, None)
+    if place is None or place.kind != "own" or place.mostly_waits:
+        return None
+    file = (place.timer and place.timer.file) or ""
+    return {"file": visible(file), "line": places.line(place)}
 
 
 def source(code: OwnCode, of: str = "your code") -> list[dict[str, Any]]:

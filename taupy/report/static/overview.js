@@ -36,7 +36,7 @@ function starred(text) {
 
 /**
  * @param go called with {file, line} when one chooses a place.
- * @param excerpt makes the lines around the hottest one, or null.
+ * @param excerpt makes the lines around the hottest place, or null.
  */
 export function overview(data, go, excerpt) {
   const panel = element("div", undefined, { class: "overview" });

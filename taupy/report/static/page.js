@@ -161,7 +161,7 @@ function addOverview(data, files) {
     source.choose(source.shownLine(place.line), true);
     source.list.focus({ preventScroll: true });
   };
-  addTab("overview", "Overview", overview(data, go, () => excerpt(files, go)), 0);
+  addTab("overview", "Overview", overview(data, go, () => excerpt(files, data.hottest, go)), 0);
 }
 
 let source = null;

@@ -116,12 +116,14 @@ class Listing {
   }
 }
 
-/** The lines around the one with the most time, which lead to it; null without any. */
-export function excerpt([dearest], go) {
+/** The lines around a place, {file, line}, which lead to it; null if there is none with text. */
+export function excerpt(files, place, go) {
+  const of = place && files.find(({ file }) => file === place.file);
+  if (!of) return null;
   const listing = new Listing();
-  if (dearest) listing.read(dearest);
-  if (!listing.hot?.length) return null;
-  const { file } = dearest, [chosen] = listing.hot;
+  listing.read(of);
+  const { file } = of, chosen = listing.looked.size ? place.line : listing.shownLine(place.line);
+  if (!(chosen <= listing.lines.length)) return null;
   const rows = element("div", undefined, { class: "listing", role: "link", tabindex: "0", "aria-label": `${file}, line ${chosen}` });
   let [from, until] = [Math.max(chosen - ABOVE, 1), Math.min(chosen + BELOW, listing.lines.length)];
   const begun = [...listing.byLine.keys()].filter((at) => at >= from && at <= chosen);

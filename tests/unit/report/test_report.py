@@ -20,6 +20,7 @@ from taupy.answers.own_code import own_code
 from taupy.commands import main
 from taupy.model.profile import LineTime, SourceFile, Timer
 from taupy.model.rows import TimerRow
+from taupy.model.sampled import CPU_TIME, RUN_DELAY
 from taupy.model.thread_groups import MAIN
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.writer import add_profile
@@ -27,7 +28,7 @@ from taupy.report import cell, contents, document, front, screen
 from taupy.report.evidence import trial_of
 from taupy.report.report import report
 from taupy.units import duration
-from tests.builders import call, host, profile_of
+from tests.builders import call, event, host, profile_of
 from tests.findings import gpu_faults, gpu_healthy
 from tests.hostile import EVIL, UNSAFE
 
@@ -276,6 +277,21 @@ def _waits_in_a_line():
         LineTime(mine, None, 21, 21, 4, 13, "cpu", 15, 5_000_000, 15, 15.0),
     ]
     return replace(profile, sources=[SourceFile("jobs.py", "jobs.py", 64 * "0", text=text)])
+
+
+def test_the_hottest_code_of_the_page_is_the_place_to_look_at_first(tmp_path):
+    """Not a line of another thread, in whose sleep more time passes."""
+    work = call(Timer("work", "a.py", 3), 1, 60)
+    nap = call(Timer("nap", "b.py", 9), 1, 900)
+    naps = host(nap, thread=1, events=[event(CPU_TIME, [3], "ns")])
+    (tmp_path / "idle").mkdir()
+    with ProfileDB.open(_stored(tmp_path, profile_of(host(work), naps))) as db:
+        assert front.overview(db, report(db, db.latest()), 0)["hottest"] == {
+            "file": "a.py", "line": 3,
+        }  # fmt: skip
+    asleep = host(nap, events=[event(CPU_TIME, [3], "ns"), event(RUN_DELAY, [1], "ns")])
+    with ProfileDB.open(_stored(tmp_path / "idle", profile_of(asleep))) as db:
+        assert front.overview(db, report(db, db.latest()), 0)["hottest"] is None
 
 
 def test_a_place_is_the_same_line_on_screen_page_and_in_json(tmp_path):
