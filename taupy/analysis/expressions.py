@@ -52,7 +52,7 @@ def _text(node: ast.expr) -> str | None:
         inner = _text(node.value)
         return f"await {inner}" if inner else "await"
     if isinstance(node, ast.Call):
-        return f"{_short(node.func)}()"
+        return _short(node)
     if isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.In | ast.NotIn):
         word = "in" if isinstance(node.ops[0], ast.In) else "not in"
         return f"{word} {_short(node.comparators[0])}"
@@ -62,9 +62,11 @@ def _text(node: ast.expr) -> str | None:
 
 
 def _short(node: ast.expr) -> str:
-    """A callee without the arguments of calls on the way: `pd.read_csv().groupby`."""
+    """Without the arguments of calls: `pd.read_csv().groupby()`."""
+    return ast.unparse(_bare(node))
+
+
+def _bare(node: ast.expr) -> ast.expr:
     if isinstance(node, ast.Attribute):
-        return f"{_short(node.value)}.{node.attr}"
-    if isinstance(node, ast.Call):
-        return f"{_short(node.func)}()"
-    return ast.unparse(node)
+        return ast.Attribute(_bare(node.value), node.attr)
+    return ast.Call(_bare(node.func), [], []) if isinstance(node, ast.Call) else node

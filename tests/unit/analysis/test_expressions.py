@@ -9,6 +9,7 @@ rows = [row for row in con.execute("select é") if row not in seen]
 total = json.dumps(data)[0] + frame.groupby("a").agg(max)
 await session.get(url)
 value = other
+(out / "a.txt").write_text(page)
 """
 
 
@@ -27,6 +28,7 @@ def at(line, text):
         (2, "json.dumps(data)[0]", "json.dumps(data)[0]"),
         (2, 'frame.groupby("a").agg(max)', "frame.groupby().agg()"),
         (4, "other", None),
+        (5, '(out / "a.txt").write_text(page)', "(out / 'a.txt').write_text()"),
     ],
 )
 def test_what_is_there_is_said_in_few_words(line, text, said):
