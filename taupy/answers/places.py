@@ -83,8 +83,7 @@ class GroupPlaces(NamedTuple):
 
     Attributes:
         threads: how many there are.
-        packages: the libraries' own routines, where the program's own code takes less than half of
-            the time; the largest first.
+        packages: the libraries' own routines, the largest first.
         routines: those of libraries with the most time of their own, where no routine of the
             program runs.
     """
@@ -188,16 +187,12 @@ def _grouped(
             group,
             groups.count(group),
             lines.named(group, of_group[group]),
-            tally.packages(group) if _own_share(of_group[group]) < _MOSTLY else (),
+            tally.packages(group),
             () if any(place.kind == "own" for place in of_group[group]) else tally.routines(group),
         )
         for group in GROUPS
         if of_group.get(group) and group != "collectives"
     ]
-
-
-def _own_share(of_group: Places) -> float:
-    return sum(of_group.ns[: of_group.own]) / of_group.whole
 
 
 def seen_in(db: ProfileDB, trial: int, table: Table) -> Seen:

@@ -219,7 +219,8 @@ def _ended(delivery: Delivery, stored: str, judges: bool) -> list[str]:
         clauses.append(_Clause(f"{delivery.running} of its child processes are still running"))
     from taupy.model.metric import NOT_ROUTINES
 
-    if sum(timer.name not in NOT_ROUTINES for timer in profile.timers) > 1:
+    routines = sum(timer.name not in NOT_ROUTINES for timer in profile.timers)
+    if routines > 1 or (routines and profile.duration_ns >= _LONG_NS):
         clauses += _where(delivery, judges)
     from taupy.commands.messages import columns
 
@@ -322,7 +323,8 @@ def _hottest(group: GroupPlaces, place: Place, imports: float = 0.0) -> _Clause:
         most = "mostly waiting in"
     else:
         share = place.share / max(1 - imports, place.share)
-        most = "most in" if share >= _MOST else "hottest is"
+        rest = " of the rest" if place.share < _MOST and imports >= _MUCH_IMPORT else ""
+        most = f"most{rest} in" if (share if rest else place.share) >= _MOST else "hottest is"
         most = most if share >= _HOT else "no hot spot, first is"
     of = "" if group.group == MAIN else f" of {group.title.partition(',')[0]}"
     time = f"{duration(place.ns)}, {100 * place.share:.0f} %{of}"

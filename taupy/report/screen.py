@@ -66,6 +66,7 @@ _LEAST_OVERLAP = 0.01
 _BESIDE_BAR = 28
 """Columns of a bar's line besides the bar and the name: `1.33 s, waits 120 ms`."""
 _PLUMBING: Mapping[str, str] = {
+    "click": "C code that click calls",
     "concurrent": "C code that concurrent.futures calls",
     "multiprocessing": "C code that multiprocessing calls",
 }
@@ -454,7 +455,8 @@ class _Screen:
             yield from self._wrapped("Findings  seconds are upper bounds")
         else:
             verdict = no_findings(self.report)
-            verdict += f", {len(silent)} gave no verdict (-v says why)" if silent else ""
+            if silent:
+                verdict += f"; {several(len(silent), 'rule')} gave no verdict (-v says why)"
             yield from self._wrapped(verdict, "", "  ")
             for abstention in judgement.abstentions:
                 if abstention.fact and not self.verbose and self.detail.sentences:
@@ -577,14 +579,18 @@ def _base(group: GroupPlaces) -> str:
 
 
 def no_findings(report: Report) -> str:
-    """Where nothing is found: whether one place takes most of the time nevertheless."""
+    """Where nothing is found: whether one place takes most of the time nevertheless; of workers, if
+    the main thread waits for them."""
     number = len(RULES) - len({abstention.kind for abstention in report.judgement.abstentions})
     main = next((group for group in report.places if group.group == MAIN), None)
     rows = [] if main is None else main_places(main, 1)
-    first = max(rows, key=lambda place: place.ns, default=None)
+    first, of = max(rows, key=lambda place: place.ns, default=None), ""
+    if first and first.kind == "waiting" and (hottest := places.hottest(report.places)):
+        group, first = hottest
+        of = "" if group.group == MAIN else f" of {group.title.partition(',')[0]}"
     if first is None or first.share < _MOSTLY or first.kind == "imports":
         return f"no findings: {number} rules have looked"
-    return f"no findings by {number} rules, but {_mostly(first, mark_of(report))}"
+    return f"no findings by {number} rules, but {_mostly(first, mark_of(report), of)}"
 
 
 def cpu_time(cpu_ns: Mapping[ThreadRow, float]) -> tuple[str, str]:
@@ -602,19 +608,23 @@ def mark_of(report: Report) -> str:
     return "~" if report.trial.is_sampled else ""
 
 
-def _mostly(place: Place, mark: str) -> str:
+def _mostly(place: Place, mark: str, of: str) -> str:
     """A place that takes most of the time: its line, if that does, and its calls; where these are
-    unknown, its routine's."""
+    unknown, its routine's.
+
+    Args:
+        of: whose time, unless it is the main thread's.
+    """
     hot, where = place.hottest, places.at(place)
     if place.kind == "waiting":
         return f"{mark}{percent(place.share)} is waiting" + (f": {where}" if where else "")
     of_line = 0.0 if hot is None else place.share * hot.time_ns / place.ns
     if hot is None or of_line < _MOSTLY:
         name = places.described(replace(place, hottest=None))
-        what, calls = f"{mark}{percent(place.share)} is one routine: {name}", place.calls
+        what, calls = f"{mark}{percent(place.share)}{of} is one routine: {name}", place.calls
     else:
         about = "" if hot.is_exact else "~"
-        what, calls = f"{about}{percent(of_line)} is one line: {where}", hot.times
+        what, calls = f"{about}{percent(of_line)}{of} is one line: {where}", hot.times
         if calls is None and place.timer is not None and place.calls and place.calls > 1:
             mean = duration(hot.time_ns / place.calls)
             what += f", in {_calls(place.calls)} of {_name(place.timer)}, ~{mean} in each"
@@ -659,8 +669,12 @@ def division(report: Report, named: float) -> tuple[str, list[str]] | None:
 
 
 def packages(report: Report, group: GroupPlaces) -> list[str]:
-    """The largest libraries, each with its time, where the program's own code is less than half."""
+    """The largest libraries, each with its time, where the program's own code, without what they do
+    for it, is less than half."""
     whole, mark = sum(group.places.ns) or 1, mark_of(report)
+    within = sum(package.ns - package.outside_ns for package in group.packages)
+    if sum(group.places.ns[: group.places.own]) - within >= _MOSTLY * whole:
+        return []
     return [
         f"{_PLUMBING.get(package.name, package.name)} {mark}{duration(package.ns)}"
         for package in group.packages

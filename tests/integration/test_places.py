@@ -222,6 +222,13 @@ def test_of_one_routine_no_place_is_named(runs):
 
 
 @pytest.mark.slow
+def test_a_script_without_functions_ends_with_its_line_if_it_takes_long(runs):
+    """It has a single routine, and many lines."""
+    ended = runs.run("import time\nprint('idle')\ntime.sleep(1.5)\n")
+    assert re.search(r"; [a-z ]+ in <module> \(prog\.py:3\): .*: time\.sleep", ended.stderr)
+
+
+@pytest.mark.slow
 def test_the_command_that_a_run_ends_with_can_be_run(runs):
     ended = runs.run("def f():\n    return sum(range(10_000_000))\nf()\n")
     command = re.search(r"^taupy: next: taupy (report 1)$", ended.stderr, re.MULTILINE)

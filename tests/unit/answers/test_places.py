@@ -497,7 +497,7 @@ def test_people_see_no_column_without_values(tmp_path):
     assert "callee" in [column.name for column in seen_by(view, "machines")[0]]
 
 
-def test_packages_are_named_where_own_code_is_less_than_half(tmp_path):
+def test_the_time_of_packages_is_theirs_within_own_code_and_outside(tmp_path):
     """`pytest` also of `_pytest`; C functions and generated code count for who calls them."""
     c = Timer("builtins.compile", groups=("PYTHON_C",))
     made = Timer("__create_fn__.<locals>.__init__", "<string>", 2, path="<string>")
@@ -514,8 +514,15 @@ def test_packages_are_named_where_own_code_is_less_than_half(tmp_path):
     assert [tuple(package) for package in group.packages] == [("pytest", 61, 61), ("json", 7, 0)]
     sums = kinds([group])
     assert (sums["own"], sums["lib"], sums["import"]) == (30, 61 + 7, 29)
-    mostly_own = root(call(MAIN, 1, 90, [call(lib("f", "lib.py"), 1, 10)]))
-    assert found(profile_of(host(mostly_own)), tmp_path / "b")["main thread"].packages == ()
+
+
+def test_libraries_are_no_rest_where_own_code_takes_most(tmp_path):
+    """As of a test suite whose own code is slow."""
+    runner = lib("main", "_pytest/main.py", folder=PACKAGES)
+    tests = call(runner, 1, 20, [call(own("test_a", 3, "test_it.py"), 1, 70)])
+    script = Timer("<module>", "/venv/bin/pytest", 1, path="/venv/bin/pytest")
+    group = found(profile_of(host(root(call(script, 1, 0, [tests])))), tmp_path)["main thread"]
+    assert kinds([group]) == {"own": 70, "lib": 20}
 
 
 def test_the_callees_of_imports_are_what_the_program_imports(tmp_path):
@@ -583,11 +590,13 @@ def test_the_end_of_a_run_names_the_line_and_whose_time_it_is(routine, line_ns, 
         (0.51, 0.0, "most in"),
         (0.09, 0.5, "no hot spot, first is"),
         (0.11, 0.5, "hottest is"),
-        (0.26, 0.5, "most in"),
+        (0.26, 0.5, "most of the rest in"),
+        (0.51, 0.4, "most in"),
+        (0.45, 0.2, "hottest is"),
     ],
 )
 def test_the_end_of_a_run_says_most_only_of_what_is_much(share, imports, said):
-    """Of what is not import."""
+    """Of all, or of the rest where imports are named before it."""
     groups = places.of_profile(profile_of(host(root(call(own("work", 3), 1, 100)))))
     group, place = places.hottest(groups)
     told = storer._hottest(group, replace(place, share=share), imports)

@@ -67,6 +67,7 @@ def test_the_screen_says_what_ran_where_time_went_and_what_to_do(tmp_path, capsy
         "  800 ms  35 % █████    end 200x     train.py:1\n"
         "                        └ cudaStreamSynchronize 800 ms\n"
         "  300 ms  13 % ██       step 200x    train.py:1\n"
+        "by package:  torch 1.31 s\n"
         "\n"
         "Findings  seconds are upper bounds\n"
         "▲ large   data wait, up to 1.20 s, 52 %       torch/utils/data/dataloader.py:700\n"
@@ -427,6 +428,33 @@ def test_a_line_has_the_kind_of_what_it_calls_and_not_of_what_runs_in_there(tmp_
         measured = report(db, db.latest())
         (line,) = own_code(db, measured.trial.id, measured.places).lines
     assert line.by_kind == {"backward": 80_000_000}
+
+
+def test_healthy_workers_are_named_and_not_the_wait_for_them(tmp_path):
+    """The main thread is right to wait for workers that are all busy."""
+    ms = 1_000_000
+    waits = call(Timer("_PollLikeSelector.select", "selectors.py", 9), 1, 95 * ms)
+    main = call(Timer("main", "tool.py", 3), 1, 5 * ms, [waits])
+    work = call(Timer("work", "tool.py", 8), 40, 90 * ms)
+    measured = _report(tmp_path, profile_of(host(main, 0, name="MainThread"), host(work, 1)))
+    assert not measured.judgement.findings
+    told = screen.no_findings(measured)
+    said = " rules, but 100 % of worker processes is one routine: work (tool.py:8), 40 calls"
+    assert told.endswith(said)
+
+
+@pytest.mark.parametrize(("of_library", "is_shown"), [(60, True), (40, False)])
+def test_packages_are_named_where_own_code_itself_takes_less_than_half(
+    of_library, is_shown, tmp_path
+):
+    """What libraries do for it is not its own, as in the strip above."""
+    ms = 1_000_000
+    solve = Timer("solve", "sympy/solve.py", 9, path="/v/lib/site-packages/sympy/solve.py")
+    called = call(solve, 1, of_library * ms)
+    main = call(Timer("main", "tool.py", 3), 1, (100 - of_library) * ms, [called])
+    measured = _report(tmp_path, profile_of(host(main, name="MainThread")))
+    assert ("\nby package:  sympy 60.0 ms\n" in screen.text(measured)) is is_shown
+    assert [package["package"] for package in document.document(measured)["packages"]] == ["sympy"]
 
 
 def test_workers_that_run_no_code_of_the_program_are_shown_if_it_waits_for_them(tmp_path):
