@@ -619,12 +619,13 @@ def _mostly(place: Place, mark: str, of: str) -> str:
     if place.kind == "waiting":
         return f"{mark}{percent(place.share)} is waiting" + (f": {where}" if where else "")
     of_line = 0.0 if hot is None else place.share * hot.time_ns / place.ns
+    waits = " that mostly waits" if place.mostly_waits else ""
     if hot is None or of_line < _MOSTLY:
         name = places.described(replace(place, hottest=None))
-        what, calls = f"{mark}{percent(place.share)}{of} is one routine: {name}", place.calls
+        what, calls = f"{mark}{percent(place.share)}{of} is one routine{waits}: {name}", place.calls
     else:
         about = "" if hot.is_exact else "~"
-        what, calls = f"{about}{percent(of_line)}{of} is one line: {where}", hot.times
+        what, calls = f"{about}{percent(of_line)}{of} is one line{waits}: {where}", hot.times
         if calls is None and place.timer is not None and place.calls and place.calls > 1:
             mean = duration(hot.time_ns / place.calls)
             what += f", in {_calls(place.calls)} of {_name(place.timer)}, ~{mean} in each"

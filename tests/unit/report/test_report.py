@@ -320,17 +320,19 @@ def test_a_place_is_the_same_line_on_screen_page_and_in_json(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("line_ns", "count", "own_ns", "said"),
+    ("line_ns", "count", "own_ns", "asleep_ns", "said"),
     [
-        (90, None, 95, " is one line: app.py:9, in 40 calls of work, ~2 ns in each"),
-        (90, 1500, 95, " rules, but 90 % is one line: app.py:9, 1,500 calls"),
-        (40, None, 95, " rules, but 95 % is one routine: work (app.py:3), 40 calls"),
-        (30, None, 40, " rules have looked"),
+        (90, None, 95, 0, " is one line: app.py:9, in 40 calls of work, ~2 ns in each"),
+        (90, 1500, 95, 9, " rules, but 90 % is one line: app.py:9, 1,500 calls"),
+        (90, 1500, 95, 80, " % is one line that mostly waits: app.py:9, 1,500 calls"),
+        (40, None, 95, 0, " rules, but 95 % is one routine: work (app.py:3), 40 calls"),
+        (40, None, 95, 80, " is one routine that mostly waits: work (app.py:3), 40 calls"),
+        (30, None, 40, 0, " rules have looked"),
     ],
-    ids=["line", "exact line", "routine", "flat"],
+    ids=["line", "exact line", "line waits", "routine", "routine waits", "flat"],
 )
 def test_without_a_finding_the_place_that_takes_most_is_named(
-    line_ns, count, own_ns, said, tmp_path
+    line_ns, count, own_ns, asleep_ns, said, tmp_path
 ):
     """Nobody is to read that there is nothing to do. Calls of the routine are told apart from the
     line's."""
@@ -343,7 +345,7 @@ def test_without_a_finding_the_place_that_takes_most_is_named(
     (main,) = measured.places
     first, *rest = main.places
     hot = HotLine("app.py", 9, line_ns, 1.0, None, None, count is not None, count)
-    named = _with_places(main, [replace(first, hottest=hot), *rest])
+    named = _with_places(main, [replace(first, hottest=hot, asleep_ns=asleep_ns), *rest])
     told = screen.no_findings(replace(measured, places=[named]))
     assert told.startswith("no findings") and told.endswith(said)
     with ProfileDB.open(str(tmp_path / "t.db")) as db:
