@@ -61,4 +61,6 @@ class CallArguments(NamedTuple):
     @property
     def clause(self) -> str:
         seen, different = count(self.compared), count(self.different)
+        if self.different == 1:
+            return f"{seen} calls looked at, all with the same arguments"
         return f"of {seen} calls looked at, {different} different arguments"

@@ -44,3 +44,4 @@ def test_nothing_is_known_of_calls_of_which_few_were_looked_at(looked):
 
 def test_the_clause_gives_both_numbers():
     assert CallArguments(480, 12).clause == "of 480 calls looked at, 12 different arguments"
+    assert CallArguments(480, 1).clause == "480 calls looked at, all with the same arguments"
