@@ -347,8 +347,12 @@ def _shared(slow_states: dict[str, int], cpu_ms: int, number: int, takes: int = 
 
 
 def test_work_is_uneven_if_the_machine_is_not_the_reason(tmp_path):
-    (uneven,) = _sentences(_stored(tmp_path, _shared({STATES[0]: 1000}, 990, 1)))
+    told = _stored(tmp_path, _shared({STATES[0]: 1000}, 990, 1))
+    (uneven,) = _sentences(told)
     assert "one works for 1.00 s" in uneven
+    of_cpu, of_clock = told.judgement.findings[0].evidence
+    assert of_cpu.rows[0][-1] == 990 * MS
+    assert 1000 * MS in of_clock.rows[0]
     waiting = _shared({STATES[0]: 400, STATES[1]: 600}, 390, 2)
     assert _sentences(_stored(tmp_path, waiting)) == []
 

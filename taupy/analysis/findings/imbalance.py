@@ -78,6 +78,8 @@ def _of_workers(trial: Trial, work: TimerRow, sharing: list[Worker]) -> Iterator
         or saved < LEAST_SAVED * trial.wall_ns
     ):
         return
+    # The sentence is about work, which CPU times bear out; the time of the routine has its waits.
+    of_cpu_times = (trial.cpu_of_threads(),) if trial.cpu_ns else ()
     yield Finding(
         KIND,
         f"of {several(len(sharing), 'worker')} that run {place(work)}, one works for "
@@ -85,8 +87,9 @@ def _of_workers(trial: Trial, work: TimerRow, sharing: list[Worker]) -> Iterator
         "waits, also those for a processor",
         saved_ns=saved,
         wall_ns=trial.wall_ns,
-        evidence=(trial.evidence(("thread",), (Condition("timer", (work.timer,)), HOST),
-                        ("inclusive", "calls")),),
+        evidence=(*of_cpu_times,
+                  trial.evidence(("thread",), (Condition("timer", (work.timer,)), HOST),
+                        ("inclusive", "calls"))),
         confidence="high",
         attempt="divide the work by cost, not by count: smaller pieces, the largest first, handed "
         "out as workers become free",

@@ -15,11 +15,11 @@ from taupy.analysis.findings.waiting import Life
 from taupy.analysis.findings.workers import workers
 from taupy.analysis.known_routines import is_take
 from taupy.analysis.line_times import estimates
-from taupy.model.finding import Evidence, Finding
+from taupy.model.finding import Finding
 from taupy.model.metric import ROOT_TIMER
 from taupy.model.question import Condition
 from taupy.model.rows import ThreadRow, TimerRow
-from taupy.model.sampled import CPU_TIME, STATES
+from taupy.model.sampled import STATES
 from taupy.state.lines import READY
 from taupy.units import duration, percent, several
 
@@ -123,7 +123,7 @@ def _taking(trial: Trial, lives: list[Life]) -> Iterator[Finding]:
         + (f"{clause}: {duration(ns)}" if clause else ""),
         saved_ns=taken.ns,
         wall_ns=trial.wall_ns,
-        evidence=(_of_threads(trial),),
+        evidence=(trial.cpu_of_threads(),),
         confidence="high",
         attempt="",
         refuted_by="the maker itself waits for something that cannot be divided, such as a network",
@@ -185,7 +185,7 @@ def _interpreter(trial: Trial, lives: list[Life]) -> Iterator[Finding]:
         f"others wait, as for the GIL{largest_part(place(most), slept, asleep, 'this wait')}",
         saved_ns=span - used / min(len(turns), cores),
         wall_ns=trial.wall_ns,
-        evidence=(_of_threads(trial),),
+        evidence=(trial.cpu_of_threads(),),
         confidence="medium",
         attempt="use processes (concurrent.futures.ProcessPoolExecutor)",
         refuted_by="the same threads take as long in a free-threaded Python",
@@ -252,11 +252,6 @@ def _asleep(trial: Trial, lives: Iterable[Life]) -> dict[TimerRow, float]:
 
 def _last_parts(names: Iterable[str]) -> set[str]:
     return {name.split(".")[-1] for name in names}
-
-
-def _of_threads(trial: Trial) -> Evidence:
-    where = (Condition("event", (CPU_TIME,)),)
-    return trial.evidence(("thread", "event"), where, ("event.total",), ())
 
 
 # --- locks -----------------------------------------------------------------------

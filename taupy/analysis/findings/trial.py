@@ -341,6 +341,10 @@ class Trial:
         )  # fmt: skip
         return kept(question, self.ask(question))
 
+    def cpu_of_threads(self) -> Evidence:
+        where = (Condition("event", (CPU_TIME,)),)
+        return self.evidence(("thread", "event"), where, ("event.total",), ())
+
 
 HOST = Condition("kind", ("host",))
 
