@@ -330,7 +330,7 @@ def _hottest(group: GroupPlaces, place: Place, imports: float = 0.0) -> _Clause:
     time = f"{duration(place.ns)}, {100 * place.share:.0f} %{of}"
     is_known = place.kind == "own" and not place.mostly_waits
     if is_known and place.waits_ns >= _MUCH_WAITING * place.ns:
-        time += f", {duration(place.waits_ns)} of it waiting"
+        time += f", {duration(place.waits_ns)} of it without a CPU"
     text = place.source if line is None else line.text  # without lines, that of the definition
     return _Clause(f"{most} {places.described(place)}: {time}", text or "")
 

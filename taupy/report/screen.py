@@ -807,7 +807,7 @@ def details_of(place: Place, mark: str = "") -> list[str]:
     if place.asleep_ns:
         parts.append(f"asleep for about {duration(place.asleep_ns)} (sampled)")
     elif place.off_cpu_ns:
-        parts.append(f"waits for {duration(place.off_cpu_ns)} or more")
+        parts.append(f"without a CPU for {duration(place.off_cpu_ns)} or more")
     return parts
 
 

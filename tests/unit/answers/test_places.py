@@ -463,7 +463,7 @@ def test_threads_that_had_no_processor_for_their_time_wait(tmp_path):
     assert waiting == [(2400, 2352, 2352), (1000, 0, 0)]  # in a queue for a processor, it works
     assert by_kind(others[0]) == {"own": 48, "wait": 2352}
     assert ours.waits_ns == 0  # of the main thread, more is measured
-    assert screen.details_of(others[0]) == ["waits for 2.35 us or more"]
+    assert screen.details_of(others[0]) == ["without a CPU for 2.35 us or more"]
     profile = profile_of(main, *asleep, queued)
     assert _hottest(profile) == ("other threads", "work (app.py:9)")
     (group, place) = places.hottest(places.of_profile(profile_of(main, *asleep)))
