@@ -34,6 +34,7 @@ from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.dimensions import heading
 from taupy.profiledb.steps import steps_of
 from taupy.profiledb.values import values
+from taupy.units import several
 
 _NO_LAYER = "(no layer)"
 _COLUMNS = (
@@ -125,9 +126,9 @@ def _of_steps(thread: ThreadRow, steps: Steps, whole: bool) -> View:
     notes = []
     if len(chosen) < len(steps):
         notes.append(f"{len(chosen)} of {len(steps)} rows of steps are shown; --all shows them all")
-    several = max(steps.count, default=1) > 1
+    has_several = max(steps.count, default=1) > 1
     view = View(f"PHASES BY STEP, {title(thread, steps)}", _STEP_COLUMNS, rows, notes)
-    return view.only(lambda column, _: several or column.name not in _OF_SEVERAL)
+    return view.only(lambda column, _: has_several or column.name not in _OF_SEVERAL)
 
 
 _OF_SEVERAL = ("steps", "per_step_ns")
@@ -199,7 +200,8 @@ def _view(
         )
         for kind, sums_of_kind in sums.items()
     ]
-    count = f"{steps} steps" if steps else "no steps: no optimizer of a known framework was called"
+    count = "no steps: no optimizer of a known framework was called"
+    count = several(steps, "step") if steps else count
     kind: Kind = "text" if by in ("layer", "layer_type") else "int"
     columns = (*(Column(name, kind, audience="machines") for name in names), *_COLUMNS)
     return View(f"{heading(by).upper()} {title} ({count})", columns, rows)
@@ -207,7 +209,8 @@ def _view(
 
 def _percentiles(training: Steps | None, kind: str) -> tuple[float | None, float | None]:
     """Median and 95th percentile of the time in a phase per step [ns]; None if no step has it."""
-    if training is None or (kind != NO_PHASE and kind not in training.phases):
+    # What is in no phase is known of steps whose phases are.
+    if training is None or not (training.phases if kind == NO_PHASE else kind in training.phases):
         return None, None
     if kind == NO_PHASE:
         columns = zip(training.time_ns, *training.phases.values(), strict=True)

@@ -32,7 +32,7 @@ from taupy.pprof.view import Cell, Column, View
 from taupy.profiledb import metrics, query
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.steps import not_of_steps, steps_of
-from taupy.units import duration, rate
+from taupy.units import duration, rate, several
 
 _ENDS, _OUTLIERS = 3, 10
 """Number of rows at either end, and of outliers, shown unless all are requested."""
@@ -249,7 +249,7 @@ def _of_tokens(steps: Steps, tokens: str) -> list[str]:
 def _notes(steps: Steps, times: StepTimes, shown: int) -> list[str]:
     count, warm = sum(steps.count), times.marks.count("warm-up")
     outliers = times.marks.count("outlier")
-    text = f"{count} steps in {duration(sum(steps.time_ns))}"
+    text = f"{several(count, 'step')} in {duration(sum(steps.time_ns))}"
     text += f": median {duration(times.median_ns)}, 95 % within {duration(times.p95_ns)}"
     if times.per_second:
         text += f"; {rate(times.per_second)} steps/s"

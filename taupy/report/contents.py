@@ -227,7 +227,7 @@ def _add_timeline(
 ) -> None:
     """Add what is known over time: steps, the activities of a traced trial, memory."""
     begun = query.begun_ns(db, trial.id)
-    timeline.end_ns = trial.duration_ns
+    timeline.end_ns, timeline.is_capture = trial.duration_ns, trial.is_capture
     timeline.colors = colors
     for thread, series in steps_of(db, trial.id):
         timeline.add_steps(thread, series, begun)
@@ -436,7 +436,7 @@ def _memory(db: ProfileDB, trial: TrialRow, _: Contents) -> list[Part]:
     for view in _views(db, trial, memory.views, memory.Options(series=True)):
         lines = _over_time(view)[:_MOST_LINES]
         parts.insert(0, Part("Resident memory over time (sampled)", series=lines))
-    views = [names_first(replace(view, notes=())) for view in map(_grown, grown)]
+    views = [names_first(_by(replace(view, notes=()))) for view in map(_grown, grown)]
     return [*parts, Part("Where it grew (sampled)", views=[view for view in views if view.rows])]
 
 
@@ -456,9 +456,22 @@ def _waiting(db: ProfileDB, trial: TrialRow, _: Contents) -> list[Part]:
     tables = []
     for view in _views(db, trial, waiting.views, *waiting.PAGES):
         if not is_undivided(row[-1] for row in view.rows):
-            title = view.title.replace(" (", f", by {view.columns[-1].name} (")
-            tables.append(names_first(replace(view, title=title)))
-    return [Part(views=[view]) for view in tables]
+            tables.append(names_first(_by(view)))
+    return [Part(views=[view]) for view in _notes_once(tables)]
+
+
+def _by(view: View) -> View:
+    """The table with what its rows are in its title: one of several with the same columns."""
+    return replace(view, title=view.title.replace(" (", f", by {view.columns[-1].name} ("))
+
+
+def _notes_once(views: Sequence[View]) -> list[View]:
+    """The tables, whose notes stand below the last that has them."""
+    last = {note: at for at, view in enumerate(views) for note in view.notes}
+    return [
+        replace(view, notes=[note for note in view.notes if last[note] == at])
+        for at, view in enumerate(views)
+    ]
 
 
 _DRAWN: Mapping[str, Callable[[ProfileDB, TrialRow, Contents], list[Part]]] = {

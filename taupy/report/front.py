@@ -27,6 +27,7 @@ from taupy.answers.own_code import (
 from taupy.answers.places import GroupPlaces, short
 from taupy.escaping import visible
 from taupy.model.finding import Evidence, Finding
+from taupy.model.kernel_names import told_apart
 from taupy.model.profile import Steps
 from taupy.model.rows import TimerRow
 from taupy.model.sampled import CUDA_ALLOCATED, RESIDENT
@@ -223,7 +224,8 @@ def _facts(
             time / count for time, count in zip(of.time_ns, of.count, strict=True) if count
         )
         median = f", median *{duration(times[len(times) // 2])}*" if times else ""
-        yield f"*{sum(of.count)}* steps{median}"
+        number, word = several(sum(of.count), "step").split()
+        yield f"*{number}* {word}{median}"
     if report.gpus:
         yield f"*{', '.join(dict.fromkeys(report.gpus))}*"
     ranks = next((len(of.lanes) for of in report.lanes if of.title == RANKS), 0)
@@ -337,7 +339,7 @@ def _finding(report: Report, finding: Finding, threads: Mapping[str, str]) -> di
 
 def _evidence(evidence: Evidence, threads: Mapping[str, str]) -> dict[str, Any]:
     """The first rows, in the words of people; `threads` has the names of several."""
-    rows = evidence.rows[:MOST_EVIDENCE]
+    rows = _readable(evidence.headings, evidence.rows[:MOST_EVIDENCE])
     left_out = {"trial", "metric"} | (set() if threads else {"thread"})
     kept = [
         at
@@ -362,9 +364,32 @@ def _evidence(evidence: Evidence, threads: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
+def _readable(
+    headings: Sequence[str], rows: Sequence[Sequence[object]]
+) -> Sequence[Sequence[object]]:
+    """Of launches, with short names of kernels and the numbers of GPUs."""
+    if not any(name.startswith("launch.") for name in headings):
+        return rows
+    columns = dict(zip(headings, zip(*rows, strict=True), strict=True))
+    if "timer" in columns:
+        short = told_apart(map(str, columns["timer"]))
+        columns["timer"] = tuple(short[str(name)] for name in columns["timer"])
+    if "device" in columns:
+        columns["device"] = tuple(_gpu(str(device)) for device in columns["device"])
+    return [*zip(*columns.values(), strict=True)]
+
+
+def _gpu(device: str) -> str:
+    """`0 1`: a process, and 1 + the number of its GPU."""
+    node, _, context = device.partition(" ")
+    number = str(int(context) - 1) if context.isdigit() else device
+    return number if node == "0" else f"{number} of process {node}"
+
+
 _WORDS: Mapping[str, str] = {
     "timer": "routine", "callpath": "call path", "node": "process", "parent": "caller",
     "inclusive time": "time with callees", "exclusive time": "own time",
+    "device": "GPU", "launch.count": "launches", "launch.time": "time",
 }  # fmt: skip
 """What people call the dimensions and values of a question."""
 
@@ -377,7 +402,7 @@ def _listed(words: Sequence[str]) -> str:
     return ", ".join(words[:-1]) + " and " + words[-1] if len(words) > 1 else "".join(words)
 
 
-_TIMES = re.compile(r"inclusive|exclusive|(.*[ :_])?time|.*_ns")
+_TIMES = re.compile(r"inclusive|exclusive|(.*[ :_.])?time|.*_ns")
 """Columns of nanoseconds; `inclusive time` is a value and its metric."""
 
 

@@ -45,6 +45,7 @@ class Timeline:
         end_ns: end of the last activity, from time 0.
         count: number of activities in the trial; the longest are shown.
         colors: name -> a color of `static/page.css`; of others, their kind tells it.
+        is_capture: of another tool, or sampled: nothing more can be recorded.
     """
 
     columns: dict[str, array[int]] = field(
@@ -55,6 +56,7 @@ class Timeline:
     end_ns: int = 0
     count: int = 0
     colors: dict[str, str] = field(default_factory=dict)
+    is_capture: bool = False
 
     @property
     def has_host(self) -> bool:
@@ -115,6 +117,7 @@ class Timeline:
                 for name, kind in self.names
             ],
             "lanes": self.lanes,
+            "isCapture": self.is_capture,
         }
 
     def packed(self) -> tuple[bytes, dict[str, int]]:

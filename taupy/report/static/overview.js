@@ -46,7 +46,7 @@ export function overview(data, go, excerpt) {
   if (data.gpu.length) left.append(noted("Why the GPU did not compute", data.gpu));
   left.append(places(data, go), ...data.lanes.map((of) => lanes(of, of.title === "Ranks" ? data.ranks : [])));
   right.append(findings(data));
-  if (data.steps) course.append(...steps(data.steps));
+  if (data.steps?.number.length > 1) course.append(...steps(data.steps));
   if (data.memory) course.append(memory(data));
   const code = !course.childElementCount && data.findings.length < 2 && excerpt();
   if (code) {
@@ -92,7 +92,7 @@ export function paintOver(section, timeline, made, strip) {
   const main = timeline.lanes.find(({ kind }) => kind === "host")?.rows ?? [];
   const kinds = new Set(main.flatMap(({ name }) => [...new Set(name)].map((each) => timeline.names[each].color)));
   const isTraced = kinds.size > 1 && main[0].busy.at(-1) >= LEAST_TRACED * timeline.end && !hidesMost(strip, kinds);
-  if (!isTraced && !made) return;
+  if (!isTraced && !made?.phases.length) return;
   const around = made ? besideSteps(made, timeline.end) : [];
   const words = around.map(([, , text]) => text).join(", ");
   const canvas = element("canvas", undefined, { role: "img", "aria-label": `main thread over time${words && ": "}${words}` });
@@ -213,6 +213,11 @@ function merged(own, apart) {
   return rows;
 }
 
+/** Text in which no line ends between a number and its unit. */
+function withUnits(text) {
+  return text.replace(/(\d) (?=([num]?s|[KMG]iB|B|%)(?!\w))/g, "$1\u00a0");
+}
+
 /** A place of the program that works or waits, which leads to its line; or what is apart from all of them. */
 function placeRow(place, largest, go) {
   const row = element("div", undefined, place.file ? { role: "link", tabindex: "0", class: "place" } : { class: "apart" });
@@ -223,13 +228,13 @@ function placeRow(place, largest, go) {
   }
   const text = element("span", undefined, { class: "src" });
   const { routine, at, name } = place;
-  const words = place.about.join(", ");
+  const words = withUnits(place.about.join(", "));
   if (place.file) {
     const below = element("small");
     if (place.text) below.append(element("code", place.text));
     below.append([place.text && words ? " · " : "", words].join(""));
-    text.append(element("span", [routine, at].join(" · ")), below);
-  } else text.append(element("span", [name, place.text].filter(Boolean).join(": ")));
+    text.append(element("span", withUnits([routine, at].join(" · "))), below);
+  } else text.append(element("span", withUnits([name, place.text].filter(Boolean).join(": "))));
   text.title = [[routine, at].join(" · "), place.text, words].filter(Boolean).join("\n");
   row.append(element("b", timeOf(place.ns), { class: "num" }),
     element("span", shareOf(place.share, 1), { class: "num soft" }), bar(place.parts, largest), text);

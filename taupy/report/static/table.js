@@ -168,7 +168,7 @@ export class SortedTable {
         made.style.setProperty("--share", `${(100 * values[at]) / this.largest}%`);
         made.classList.add("bar");
       }
-      if (column.kind === "percent" && values[at] !== null) {
+      if (/percent$/.test(column.kind) && values[at] !== null) {
         made.style.setProperty("--share", `${Math.min(100, Math.max(0, values[at]))}%`);
         made.classList.add("bar");
       }

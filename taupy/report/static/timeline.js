@@ -10,6 +10,7 @@ export class Timeline {
     this.end = layout.end;
     this.count = layout.count;
     this.of = layout.of;
+    this.isCapture = layout.isCapture;
     this.activities = layout.activities ?? layout.count;
     let first = 0;
     this.lanes = layout.lanes.map(({ name, kind, rows }) => ({

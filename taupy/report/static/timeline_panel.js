@@ -14,12 +14,12 @@ const NARROW = 700;
 const TITLE = "600 13px system-ui, sans-serif";
 
 /** What is left out, and how to record it. */
-export function notes({ activities, of, names }) {
+export function notes({ activities, of, names, isCapture }) {
   const has = (...kinds) => names.some(({ kind }) => kinds.includes(kind));
   return [
     of > activities && `The longest ${activities} of ${of} activities are shown.`,
     has("call") && "Calls of your own routines are shown from 1 ms on; their waiting, libraries and C functions are in them.",
-    !has("call", "range") && "`taupy run --trace=host` also records when layers, phases and your own routines ran.",
+    !isCapture && !has("call", "range") && "`taupy run --trace=host` also records when layers, phases and your own routines ran.",
   ].filter(Boolean);
 }
 
@@ -34,7 +34,7 @@ export class TimelinePanel {
     this.canvas = part("canvas");
     this.said = part("said");
     const isTraced = timeline.names.some(({ kind }) => kind === "call" || kind === "range");
-    this.below = [steps && !isTraced && phasesLane(steps), memory && memoryLane(memory)].filter(Boolean);
+    this.below = [steps?.phases.length && !isTraced && phasesLane(steps), memory && memoryLane(memory)].filter(Boolean);
     this.shown = within([Number(from ?? 0), Number(to ?? timeline.end)], timeline.end);
     for (const [name, factor] of [["in", 0.5], ["out", 2]]) {
       part(name).addEventListener("click", () => this.scale(factor));

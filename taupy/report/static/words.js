@@ -3,7 +3,9 @@
 const PLACE = / \[\{([^{}]*)\}(?:\{(\d+)\})?\]/g;
 const ALONE = /\{([^{}]+)\}\{(\d+)\}/g;
 const PHASE = /\bPHASE_([A-Z]+)/g;
-const THREAD = /\b(?:NODE (\d+), CONTEXT (\d+)(?:, THREAD (\d+)(?: \((.*?)\))?)?|THREAD (\d+)\.(\d+)\.(\d+)(?:: (\w+))?)/g;
+const NAME = String.raw`(?:[^()]|\([^()]*\))*`; // a thread's may hold parentheses: "thread 12 (python3)"
+const THREAD = new RegExp(String.raw`\b(?:NODE (\d+), CONTEXT (\d+)(?:, THREAD (\d+)(?: \((${NAME})\))?)?|` +
+  String.raw`THREAD (\d+)\.(\d+)\.(\d+)(?:: (${NAME}?)(?= \((?:no|[\d,]+) steps?\b|$))?)`, "g");
 const NAMED = /^(\d+)\.(\d+)\.(\d+) (\S.*)$/;
 const CAPITALS = /^[A-Z]{2,}(?:[ ,]+(?:[A-Z]{2,}|[A-Z](?= )))*/;
 const ABBREVIATIONS = /\b(gpu|cpu|cuda|nccl|mpi)(s?)\b/g;

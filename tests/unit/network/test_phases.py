@@ -111,6 +111,16 @@ def test_percentiles_are_of_the_time_in_a_step(tmp_path):
     assert rows["forward"] == (None, None)  # of no step, as is known of this series
 
 
+def test_steps_of_which_no_phase_is_known_have_no_time_outside_of_phases(tmp_path):
+    """As in traces of other tools: the forward passes of the thread are in them nevertheless."""
+    imported = replace(steps([100 * MS]), phases={})
+    (view,), _ = _training(tmp_path, imported, steps([MS], "validation"))
+    assert "(1 step)" in view.title
+    names = [column.name for column in view.columns]
+    rows = {row[names.index("phase")]: row[names.index("p50_ns") :][:2] for row in view.rows}
+    assert rows["(no phase)"] == (None, None)
+
+
 def _forward(own_ms):
     return call(".taupy application", 1, 0, [_row("model", 1, own_ms, group="PHASE_FORWARD")])
 

@@ -12,7 +12,7 @@ import { Forest } from "../../../taupy/report/static/forest.js";
 import { Heat, labelled } from "../../../taupy/report/static/heat.js";
 import { after, spans, Timeline, within } from "../../../taupy/report/static/timeline.js";
 import { outline, scales } from "../../../taupy/report/static/roofline.js";
-import { plain } from "../../../taupy/report/static/words.js";
+import { plain, quiet } from "../../../taupy/report/static/words.js";
 import { count, estimate, shareOf, timeOf } from "../../../taupy/report/static/numbers.js";
 import { besideSteps, hidesMost } from "../../../taupy/report/static/overview.js";
 import { fitting } from "../../../taupy/report/static/tip.js";
@@ -363,6 +363,18 @@ test("threads have the words of people, and their numbers where others are calle
   const columns = [{ heading: "Thread", kind: "text" }, { heading: "Calls", kind: "int", right: true }];
   const table = new SortedTable({ columns, rows: Object.keys(words).map((label) => [label, 1]), notes: [] });
   assert.deepEqual(table.data.rows, Object.values(words).map((shown) => [shown, 1]));
+});
+
+test("a title names threads, whose names may hold spaces and parentheses", () => {
+  const titles = {
+    "LAYERS OF NODE 0, CONTEXT 0, THREAD 0 (thread 12 (python3))": "Layers of the main thread",
+    "LAYERS OF NODE 0, CONTEXT 0, THREAD 3 (pool (2))": "Layers of the pool (2)",
+    "THREAD 0.0.0: thread 12 (python3) (1 step)": "The main thread (1 step)",
+    "THREAD 0.0.4: my worker (1,000 steps)": "The my worker (1,000 steps)",
+    "TRAINING OF THREAD 0.0.0: MainThread": "Training of the main thread",
+    "USER EVENTS of NODE 1, CONTEXT 2": "User events of GPU 1 of process 1",
+  };
+  for (const [title, shown] of Object.entries(titles)) assert.equal(quiet(title), shown);
 });
 
 test("a call path begins with its end", () => {

@@ -21,7 +21,7 @@ import pytest
 import taupy as taupy_package
 from taupy.model.finding import Evidence
 from taupy.model.profile import Timer
-from taupy.model.question import VALUES, Question
+from taupy.model.question import LAUNCHES, VALUES, Question
 from taupy.model.sampled import GROWTH, STATES
 from taupy.pprof import cells
 from taupy.pprof.view import Column, View
@@ -314,6 +314,28 @@ def test_evidence_names_threads_as_the_timeline_does():
     evidence = Evidence(question, ("thread", "calls"), (("0.0.1", 3), ("0.0.2", 1)), 2)
     shown = front._evidence(evidence, {"0.0.1": "w0"})
     assert shown["rows"] == [["w0", "3"], ["0.0.2", "1"]]
+
+
+def test_evidence_of_launches_has_short_names_and_units():
+    question = Question((1,), by=("device", "timer"), values=LAUNCHES)
+    name = "void cutlass::Kernel2<cutlass_80_tensorop_gemm>(cutlass_80_tensorop_gemm::Params)"
+    headings = ("device", "timer", "launch.count", "launch.time")
+    rows = (("0 1", name, 17, 98_718), ("2 1", "copy", 1, 10))
+    shown = front._evidence(Evidence(question, headings, rows, 2), {})
+    assert shown["headings"] == ["GPU", "routine", "launches", "time"]
+    assert shown["rows"] == [
+        ["0", "cutlass::Kernel2", "17", "98.7 us"],
+        ["0 of process 2", "copy", "1", "10 ns"],
+    ]
+
+
+def test_tables_of_one_kind_say_what_their_rows_are_and_their_notes_once():
+    columns = [Column("ns", "time_ns"), Column("routine")]
+    view = View("GROWTH (sampled)", columns, [], ["a", "b"])
+    assert contents._by(view).title == "GROWTH, by routine (sampled)"
+    views = [view, replace(view, notes=["b"]), replace(view, notes=["b", "c"])]
+    shown = contents._notes_once(views)
+    assert [view.notes for view in shown] == [["a"], [], ["b", "c"]]
 
 
 def test_tables_have_the_words_of_people_and_no_rows_that_say_nothing(tmp_path):
