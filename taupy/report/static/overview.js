@@ -398,7 +398,7 @@ function health(data) {
   if (data.unmeasured.length) list.append(element("p", `Not measured: ${data.unmeasured.join("; ")}.`));
   if (!data.silent.length) return [list];
   const folded = element("details");
-  folded.append(element("summary", `${data.silent.length} rules gave no verdict`));
+  folded.append(element("summary", `${data.silent.length} rule${data.silent.length > 1 ? "s" : ""} gave no verdict`));
   for (const { kind, reason } of data.silent) folded.append(element("p", `${kind}: ${reason}`, { class: "soft small" }));
   list.append(folded);
   return [list];
