@@ -11,7 +11,7 @@ from subprocess import Popen
 
 import pytest
 
-from taupy.model.profile import SourceFile
+from taupy.model.profile import LineTime, SourceFile
 from taupy.profiledb import kernel_codes
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.reader import read_profile
@@ -73,6 +73,27 @@ def test_source_text_is_pushed_only_if_asked(place):
     place("pull", "1", "--from", place.address, "--db", "c.db")
     with ProfileDB.open(place.path / "c.db") as db:
         assert [source.lines for source in sources_of(db, 1)] == [[text]]
+
+
+def test_lines_are_pushed_without_their_text(place):
+    """Positions, looks and hashes are kept; the text, which may hold a secret, is not."""
+    profile = replace(small_profile(), uuid=UUID.format(77))
+    rows = [
+        LineTime(1, None, 3, 3, 4, 9, "cpu", 20, 90, 100, 600.0, -5, 1 << 62),
+        LineTime(1, 2, 4, 5, 0, 9, "gil", 12, 80, 90, 500.0),
+        LineTime(1, None, 6, 6, -1, -1, "runnable", 0, 70, 0, 0.0, None, None, 3, 75),
+    ]
+    profile.threads[0].lines = rows
+    profile.sources = [SourceFile("/p/a.py", "a.py", 64 * "0", text="x = 1")]
+    with ProfileDB.open(place.path / "taupy.db", readonly=False) as db:
+        trial = add_profile(db, profile)
+    place("push", str(trial), "--to", place.address)
+    place("pull", "1", "--from", place.address, "--db", "b.db")
+    for database, number, has_text in (("taupy.db", trial, True), ("b.db", 1, False)):
+        with ProfileDB.open(place.path / database) as db:
+            assert read_profile(db, number).threads[0].lines == rows
+            texts = db.rows("SELECT text IS NULL FROM source WHERE trial_id = ?", (number,))
+        assert texts == [(not has_text,)]
 
 
 def test_trials_are_selected_on_both_ways(place):
