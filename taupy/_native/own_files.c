@@ -25,6 +25,14 @@ static int is_below(const char *file, const char *folder)
     return end > version && (*end == '/' || (*end == 't' && end[1] == '/'));
 }
 
+/* Whether torch.compile has written it: `7g/c7gvcp...py`, named by a hash of its text. */
+static int is_compiled(const char *file)
+{
+    const char *slash = strrchr(file, '/'), *name = slash == NULL ? file : slash + 1;
+    return name[0] == 'c' && strspn(name + 1, "abcdefghijklmnopqrstuvwxyz234567") == 51 &&
+           strcmp(name + 52, ".py") == 0;
+}
+
 int file_is_own(const OwnFiles *own, const char *file)
 {
     if (file[0] == 0 || file[0] == '<') {
@@ -37,8 +45,7 @@ int file_is_own(const OwnFiles *own, const char *file)
         if (begins(file, *folder))
             return 0;
     return strstr(file, "/site-packages/") == NULL && strstr(file, "/dist-packages/") == NULL &&
-           strstr(file, "/torchinductor_") == NULL && /* what torch.compile has written */
-           !is_below(file, "/lib/python3.") && !is_below(file, "/lib64/python3.");
+           !is_compiled(file) && !is_below(file, "/lib/python3.") && !is_below(file, "/lib64/python3.");
 }
 
 int file_imports(const char *file) { return begins(file, IMPORTING); }

@@ -19,8 +19,8 @@ from taupy.pattern import pattern
 _CELL = "<ipython-input"
 _PICKLED = "<dynamic-code>"
 """cloudpickle's name for the file of functions of `__main__`, which joblib, Dask and Ray send."""
-_GENERATED = pattern(r"(^|/)(torchinductor_[^/]*|ipykernel_launcher\.py)(/|$)")
-_GENERATED_HINTS = ("torchinductor_", "ipykernel_launcher.py")
+_GENERATED = pattern(r"(c[a-z2-7]{51}|ipykernel_launcher)\.py")
+"""Names of files; the first is what torch.compile has written, wherever: a hash of its text."""
 _METHOD = pattern(r"__\w+__")
 _ATTRS = pattern(r"<attrs generated \w+ (?:.*\.)?(\w+)>")
 _RUNNERS = ("<frozen runpy>", "runpy.py")
@@ -54,7 +54,7 @@ class Extent:
 
 
 def _is_generated(path: str) -> bool:
-    return any(hint in path for hint in _GENERATED_HINTS) and bool(_GENERATED.search(path))
+    return bool(_GENERATED.fullmatch(path.rpartition("/")[2]))
 
 
 def is_own(path: str | None, extent: Extent, timer: TimerRow | None = None) -> bool:
