@@ -53,7 +53,7 @@ def resolve(words: list[str]) -> Target:
         if first in ("-m", "-c") and not rest:
             raise UsageError(f"{first} needs {'a module' if first == '-m' else 'code'}")
         return Target(words)
-    is_python = not os.path.isdir(first) and _PYTHON.fullmatch(os.path.basename(first))
+    is_python = not os.path.isdir(first) and _is_python(os.path.basename(first))
     if is_python and (path := _which(first)):
         return _interpreted(first, path, rest)
     if os.path.exists(first):
@@ -80,6 +80,12 @@ def _interpreted(name: str, path: str, words: list[str]) -> Target:
         raise UsageError(f"nothing to run: write the script behind {name}")
     inner = resolve(target)
     return Target(inner.words, [*options, *inner.options], inner.reading)
+
+
+def _is_python(name: str) -> bool:
+    """Whether a command's name is that of an interpreter; other names need no pattern, which takes
+    long to import."""
+    return name.startswith("python") and _PYTHON.fullmatch(name) is not None
 
 
 def _is_this(path: str) -> bool:
@@ -151,7 +157,7 @@ def _check(name: str, path: str, is_own: bool = False) -> None:
             f"{name} is a shell script: in it, write `taupy run script.py` instead of "
             "`python script.py`"
         )
-    if program and not _PYTHON.fullmatch(program) and not _runs_as_python(path):
+    if program and not _is_python(program) and not _runs_as_python(path):
         raise UsageError(f"{name} is a program for {program}, which taupy does not measure")
     if is_own and interpreter.startswith("/") and not _is_this(interpreter):
         raise UsageError(

@@ -43,8 +43,9 @@ main()
     [
         (ARGPARSE, ["run", "--quiet", "-c", "pass"], HEAVY),
         ("", ["run", "-c", "pass"], HEAVY | OF_OPTIONS),
+        ("open('script.py', 'w').close()", ["run", "script.py"], HEAVY | OF_OPTIONS),
     ],
-    ids=["options", "no options"],
+    ids=["options", "no options", "script"],
 )
 def test_the_launcher_imports_nothing_heavy(before, words, heavy, tmp_path):
     environment = {"TAUPY_STATE_DIR": str(tmp_path / "state"), "PATH": "/usr/bin:/bin"}
