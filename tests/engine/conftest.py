@@ -58,6 +58,7 @@ class Trial:
         self.database = database
         self.connection = sqlite3.connect(f"file:{database}?mode=ro", uri=True)
         self._paths: list[Path_] = []
+        self._paths_in: dict[str | None, list[Path_]] = {}
 
     def sql(self, query: str, *values):
         return self.connection.execute(query, values).fetchall()
@@ -76,7 +77,21 @@ class Trial:
                      FROM callpath JOIN timer ON timer.id = callpath.timer_id"""
             )
         }
-        rows = self._paths
+        outermost: tuple[tuple[str, ...], tuple[str | None, ...], str] = ((), (), "")
+        chains = {None: outermost}
+
+        def chain(number: int) -> tuple[tuple[str, ...], tuple[str | None, ...], str]:
+            """Names, files and innermost groups of a call path; those of a caller are made once."""
+            unknown, at = [], number
+            while at not in chains:
+                unknown.append(at)
+                at = above[at][0]
+            for at in reversed(unknown):
+                parent, name, file, groups = above[at]
+                names, files, its_groups = chains[parent]
+                chains[at] = ((*names, name), (*files, file), groups or its_groups)
+            return chains[number]
+
         for number, *rest in self.sql(
             """SELECT call.callpath_id, thread.node, thread.thread, thread.name, call.calls,
                       call.subroutines, value.inclusive, value.exclusive
@@ -86,29 +101,18 @@ class Trial:
                 WHERE call.trial_id = ? ORDER BY thread.node, thread.thread""",
             trial,
         ):
-            names, files, groups = [], [], ""
-            at = number
-            while at is not None:
-                parent, name, file, its_groups = above[at]
-                groups = groups or its_groups
-                names.append(name)
-                files.append(file)
-                at = parent
-            rows.append(
-                Path_(
-                    tuple(reversed(names)),
-                    tuple(reversed(files)),
-                    tuple(sorted(groups.split("|"))),
-                    *rest,
-                )
-            )
-        return rows
+            names, files, groups = chain(number)
+            path = Path_(names, files, tuple(sorted(groups.split("|"))), *rest)
+            self._paths.append(path)
+            self._paths_in.setdefault(files[-1], []).append(path)
+        return self._paths
 
     def counts(self, file: str) -> dict[str, int]:
         """Call path, of this file's routines only -> calls, summed over threads."""
+        self.paths()
         counts: dict[str, int] = {}
-        for path in self.paths():
-            if path.files[-1] == file and path.calls:
+        for path in self._paths_in.get(file, []):
+            if path.calls:
                 own = [n for n, f in zip(path.names, path.files, strict=True) if f == file]
                 text = SEPARATOR.join(own)
                 counts[text] = counts.get(text, 0) + path.calls
