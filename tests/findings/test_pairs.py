@@ -141,9 +141,11 @@ def test_each_function_that_is_mapped_is_a_place_and_text_is_none(tmp_path):
 
 
 @pytest.mark.slow
-def test_what_tells_workers_to_end_is_no_job(tmp_path):
+@pytest.mark.parametrize("pool", ["Pool(2)", "Pool(2, maxtasksperchild=8)"])
+def test_what_tells_workers_to_end_is_no_job(tmp_path, pool):
     pairs.skip_without_packages(pairs.faulty("table_for_each_job") / "table_for_each_job.py")
     text = (pairs.faulty("table_for_each_job") / "table_for_each_job.py").read_text()
+    text = text.replace("Pool(2)", pool)
     sentences = [finding.sentence for finding in findings_of(tmp_path, text)]
     assert any(": 60 jobs are pickled in" in sentence for sentence in sentences)
 

@@ -45,6 +45,9 @@ _is_sent = among(
 _is_taken = among(
     ("multiprocessing/queues.py:SimpleQueue.get", "multiprocessing/queues.py:Queue.get")
 )
+_is_put = among(("multiprocessing/queues.py:SimpleQueue.put",))
+_is_worker = among(("multiprocessing/pool.py:worker",))
+_sends_back = among(("concurrent/futures/process.py:_sendback_result",))
 
 
 def find(trial: Trial) -> Iterator[Finding]:
@@ -56,8 +59,9 @@ def find(trial: Trial) -> Iterator[Finding]:
         row for row in calls.outermost(_is_taken) if calls.thread[row].node != main.node
     )
     longest = max(taken.values(), default=Sum())
-    # What a worker takes last tells it to end. That, too, is pickled, and so is what ends a pool.
-    jobs = sum(max(int(sums.calls) - 1, 1) for sums in taken.values())
+    # Not what is taken or pickled: that also tells workers to end, but none that is replaced.
+    answers = [row for row in calls.rows(_is_put) if _is_worker(calls.timer[calls.parent[row]])]
+    jobs = int(sum(calls.calls[row] for row in (*answers, *calls.rows(_sends_back))))
     if (
         pickled.calls < LEAST_JOBS
         or pickled.ns < LEAST_EACH_NS * pickled.calls
