@@ -79,6 +79,7 @@ typedef struct Thread {
     uint64_t greenlet_seen;
     struct CounterGroup *counters; /* NULL: none */
     uint64_t faults, fine; /* see memory.c */
+    int64_t looked_cpu_ns; /* its CPU time at the start of its window */
     struct Steps *steps;           /* NULL: none */
     uint64_t torch_thread;         /* PyTorch's id of the thread; 0: unknown. See collectives.h */
     struct SpanRecord *free_span; /* see spans.h */

@@ -155,6 +155,7 @@ static void start_timing(const Options *options)
     throttle_calls = (uint64_t)options->throttle_calls;
     throttle_ticks = (uint64_t)((double)options->throttle_ns_per_call * per_ms / 1e6);
     sample_ticks = (uint64_t)((double)options->sample_ms * per_ms);
+    ticks_per_ns = per_ms / 1e6;
     long_call_ticks = counter_event_count ? (uint64_t)per_ms : UINT64_MAX;
     memory_start();
     allocator_start();

@@ -33,6 +33,7 @@ static const char RELEASED[] = "Resident Memory Given Back";
 
 static WindowWatch *window_watches;
 uint64_t sample_ticks;
+double ticks_per_ns;
 static uint64_t resident_before, looked_ticks, began_ticks, fine_ticks;
 static int look_again; /* large growth may be released again at once, without a page fault */
 static const Thread *in_fine; /* whose window is a single event */
@@ -222,11 +223,21 @@ static double charge_turns(Thread *thread, Node *node, double kib, uint64_t faul
     return rest > 0 ? rest : 0;
 }
 
-/* Charge growth in a window that ends now, with `node` as the thread's innermost routine. */
-static void charge(Thread *thread, Node *node, double kib, uint64_t faults, uint64_t from,
-                   uint64_t now)
+/* For how much of its window this thread has run: one that waits, or has to wait for a processor,
+ * touches no memory. */
+static uint64_t has_run(const Thread *own, uint64_t whole)
 {
-    uint64_t outside = node->t0 > from ? node->t0 - from : 0, whole = now - from;
+    int64_t ns = clock_ns(CLOCK_THREAD_CPUTIME_ID) - own->looked_cpu_ns;
+    double ticks = (double)ns * ticks_per_ns;
+    return ns > 0 && ticks < (double)whole ? (uint64_t)ticks + 1 : whole;
+}
+
+/* Charge growth in a window of which `whole` was spent, from `from` until now, when `node` is the
+ * thread's innermost routine. */
+static void charge(Thread *thread, Node *node, double kib, uint64_t faults, uint64_t from,
+                   uint64_t whole)
+{
+    uint64_t outside = node->t0 > from ? node->t0 - from : 0;
     int is_known = node->parent != NULL && outside * OUTSIDE_PART <= whole &&
                    !has_called_unseen(node, from, whole) && !has_called(node, from, whole);
     if (is_known) {
@@ -273,11 +284,13 @@ static void divide(Thread *own, Node *node, uint64_t faults, double kib, uint64_
     if (all == 0 && living == 0)
         all = faults = 1; /* native threads work on behalf of the only Python thread */
     if (faults != 0)
-        charge(own, node, kib * (double)faults / (double)all, faults, own->looked_ticks, now);
-    for (int i = 0; i < count; i++)
+        charge(own, node, kib * (double)faults / (double)all, faults, own->looked_ticks,
+               has_run(own, now - own->looked_ticks));
+    for (int i = 0; i < count; i++) {
+        uint64_t from = later(looked_ticks, others[i].thread->looked_ticks);
         charge(others[i].thread, visible(others[i].thread),
-               kib * (double)others[i].faults / (double)all, others[i].faults,
-               later(looked_ticks, others[i].thread->looked_ticks), now);
+               kib * (double)others[i].faults / (double)all, others[i].faults, from, now - from);
+    }
     if (all == 0)
         sample(BETWEEN, UNIT, kib, own, NULL);
 }
@@ -313,7 +326,8 @@ static void look(Thread *thread, Node *node, uint64_t faults, uint64_t now)
         divide(thread, node, faults, (double)growth, now);
         look_again = 1;
     } else if (growth != 0 && faults != 0)
-        charge(thread, node, (double)growth, faults, thread->looked_ticks, now);
+        charge(thread, node, (double)growth, faults, thread->looked_ticks,
+               has_run(thread, now - thread->looked_ticks));
     if (growth == 0 || growth > TOLD_APART_KIB || faults != 0)
         resident_before = kib; /* small growth of other threads accumulates until they look */
     looked_ticks = now;
@@ -329,8 +343,10 @@ static void next_window(Thread *thread, uint64_t now, int has_looked, int again)
             fine_ticks += after - now < window ? after - now : window;
     }
     int is_fine = thread->fine != 0 && fine_ticks * FINE_SHARE < after - began_ticks;
-    if (has_looked)
+    if (has_looked) {
         thread->looked_ticks = after;
+        thread->looked_cpu_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+    }
     in_fine = is_fine ? thread : NULL;
     thread->due_ticks = is_fine || again ? after : after + window;
 }
@@ -390,6 +406,7 @@ static void on_thread(Thread *thread)
         turns.thread = NULL; /* its nodes are new */
     thread->due_ticks = sample_ticks ? now : UINT64_MAX;
     thread->looked_ticks = now;
+    thread->looked_cpu_ns = thread->cpu_start_ns;
     thread->faults = own_faults();
     if (sample_ticks && resident_before == 0)
         resident_before = resident_kib();

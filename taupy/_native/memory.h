@@ -4,17 +4,18 @@
  * return. A thread that had no page fault in a window has touched no new memory. After a window
  * with faults, and every 10 ms, we *look* at the process's resident memory and charge its growth
  * since the last look to the routine that was innermost until now. If that routine was entered only
- * in the last window, it is charged if it took nine tenths of the window. Otherwise the thread's
- * windows are shortened to single events for a while, to see in which routines its page faults are;
- * growth is divided by these, and recorded as "between looks", under the routine that was open
- * throughout, as far as they show nothing, or nodes of a backward pass ran without the GIL. Released
- * memory is recorded in the same way. */
+ * in the last window, it is charged if it took nine tenths of the time for which the thread ran.
+ * Otherwise the thread's windows are shortened to single events for a while, to see in which routines
+ * its page faults are; growth is divided by these, and recorded as "between looks", under the routine
+ * that was open throughout, as far as they show nothing, or nodes of a backward pass ran without the
+ * GIL. Released memory is recorded in the same way. */
 #ifndef TAUPY_MEMORY_H
 #define TAUPY_MEMORY_H
 
 #include "listeners.h"
 
 extern uint64_t sample_ticks; /* look at least this often, even without page faults; 0: never */
+extern double ticks_per_ns;
 extern Listener memory_listener;
 
 /* A further observer of window ends, and the earliest time of its next call; UINT64_MAX: never. */

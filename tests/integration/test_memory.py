@@ -269,6 +269,24 @@ for _ in range(4000):
 """
 
 
+def test_who_waits_is_not_charged_what_others_have_kept(runs, native):
+    """Nor who has to wait for a processor: between two looks, short calls keep memory in a small
+    part of the time, and in all of the time for which the thread runs."""
+    runs.run("""
+import time
+kept = []
+def keep(): kept.append(bytearray(128 << 10))
+def short(): pass
+def wait(): time.sleep(0.002)
+for n in range(300):
+    for _ in range(20 * (n % 20)): short()
+    keep()
+    wait()
+""")
+    skip_if_sanitized()
+    assert growth_mib(runs).get("wait", 0) < 0.5
+
+
 @pytest.mark.slow
 def test_what_short_routines_in_turns_were_charged_is_its_growth_or_in_doubt(runs, native):
     runs.run(TURNS)
