@@ -19,8 +19,9 @@ from taupy.pattern import pattern
 _CELL = "<ipython-input"
 _PICKLED = "<dynamic-code>"
 """cloudpickle's name for the file of functions of `__main__`, which joblib, Dask and Ray send."""
-_GENERATED = pattern(r"(c[a-z2-7]{51}|ipykernel_launcher)\.py")
-"""Names of files; the first is what torch.compile has written, wherever: a hash of its text."""
+_COMPILED = pattern(r"c[a-z2-7]{51}\.py")
+"""Name of a file that torch.compile has written, wherever: a hash of its text."""
+_COMPILED_LENGTH = 55
 _METHOD = pattern(r"__\w+__")
 _ATTRS = pattern(r"<attrs generated \w+ (?:.*\.)?(\w+)>")
 _RUNNERS = ("<frozen runpy>", "runpy.py")
@@ -54,7 +55,9 @@ class Extent:
 
 
 def _is_generated(path: str) -> bool:
-    return bool(_GENERATED.fullmatch(path.rpartition("/")[2]))
+    name = path.rpartition("/")[2]
+    is_compiled = len(name) == _COMPILED_LENGTH and _COMPILED.fullmatch(name)
+    return name == "ipykernel_launcher.py" or bool(is_compiled)
 
 
 def is_own(path: str | None, extent: Extent, timer: TimerRow | None = None) -> bool:
