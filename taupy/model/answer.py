@@ -153,7 +153,8 @@ def tree_rows(answer: Answer) -> list[TreeRow]:
 def in_order(answer: Answer) -> Answer:
     """Call paths in preorder, the largest siblings first."""
     inclusive = [-math.inf if value != value else value for value in answer.values("inclusive")]
-    return answer.taken(callpaths.in_order(answer.table, inclusive))
+    parent = callpaths.parents(answer.table)
+    return answer.taken(callpaths.in_order(answer.table, inclusive, parent))
 
 
 def _descending(value: float) -> float:

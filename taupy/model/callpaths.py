@@ -32,10 +32,13 @@ def parents(table: Table) -> list[int]:
     ]
 
 
-def in_order(table: Table, inclusive: Sequence[float]) -> list[int]:
+def in_order(table: Table, inclusive: Sequence[float], parent: Sequence[int]) -> list[int]:
     """The rows in preorder, with threads in the table's order.
 
     Siblings and roots are sorted by decreasing inclusive value, then by name.
+
+    Args:
+        parent: as returned by `parents`.
     """
     names = [timer.timer for timer in table.labels["timer"]]
     by_name = sorted(range(len(names)), key=names.__getitem__)
@@ -44,7 +47,7 @@ def in_order(table: Table, inclusive: Sequence[float]) -> list[int]:
     order = sorted(range(table.size), key=rank.__getitem__)
     order.sort(key=inclusive.__getitem__, reverse=True)  # stable: keeps the order by name
     order.sort(key=table.codes["thread"].__getitem__)
-    return preorder(parents(table), order)
+    return preorder(parent, order)
 
 
 def depths(parent: Sequence[int]) -> list[int]:

@@ -12,15 +12,17 @@ the dimension's labels. None in a column means that nothing was measured, which 
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import add
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from taupy.dataclass import NamedTuple, dataclass
-from taupy.model.forest import MANY, by_first
+from taupy.model.forest import MANY, by_first, taken
 
 Amount = int | float | None
 How = Literal["sum", "max", "min"]
+_Cell = TypeVar("_Cell")
 
 
 class Column(NamedTuple):
@@ -78,10 +80,11 @@ class Table:
 
     def taken(self, rows: Sequence[int]) -> Table:
         """These rows, in this order."""
+        chosen = array("q", rows)
         return Table(
-            {name: [codes[row] for row in rows] for name, codes in self.codes.items()},
+            {name: _taken(codes, chosen) for name, codes in self.codes.items()},
             self.labels,
-            {name: [column[row] for row in rows] for name, column in self.columns.items()},
+            {name: _taken(column, chosen) for name, column in self.columns.items()},
             len(rows),
         )
 
@@ -131,6 +134,13 @@ class Table:
             )
             for column, values in self.columns.items()
         }  # fmt: skip
+
+
+def _taken(column: Sequence[_Cell], rows: array[int]) -> Sequence[_Cell]:
+    """These rows of a column, which may be an array."""
+    if isinstance(column, array):
+        return taken(column, rows)
+    return list(map(column.__getitem__, rows))
 
 
 _JOINED: Mapping[How, Callable[[Any, Any], Any]] = {"sum": add, "max": max, "min": min}

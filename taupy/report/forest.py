@@ -9,6 +9,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import repeat
 from typing import Any
 
 from taupy.analysis.match import Key
@@ -16,6 +17,7 @@ from taupy.answers.own_code import kind_of
 from taupy.escaping import visible
 from taupy.model import callpaths
 from taupy.model.collectives import THREAD_NAME
+from taupy.model.forest import parents_in
 from taupy.model.kernel_names import is_kernel, told_apart
 from taupy.model.kinds import Named
 from taupy.model.metric import ROOT_TIMER
@@ -95,9 +97,10 @@ class Forest:
             path_of: a timer's full name -> its source file as the interpreter knows it.
         """
         inclusive = [value or 0 for value in table.column("inclusive", "time")]
-        table = table.taken(callpaths.in_order(table, inclusive))
+        above = array("q", callpaths.parents(table))
+        order = callpaths.in_order(table, inclusive, above)
+        table, parent = table.taken(order), parents_in(order, above)
         self._add_threads(table, aligned.side)
-        parent = callpaths.parents(table)
         own = _rounded(table.column("exclusive", "time"))
         whole = _rounded(table.column("inclusive", "time"))
         self.unmeasured += list(table.column("exclusive", "time")).count(None)
@@ -108,7 +111,7 @@ class Forest:
             "calls": (0 if count is None else int(count) + 1 for count in table.column("calls")),
             "own": own,
             "rest": _rest(whole, own, parent),
-            "verdict": (aligned.verdict_of.get(id, 0) for id in table.row_labels("callpath")),
+            "verdict": map(aligned.verdict_of.get, table.row_labels("callpath"), repeat(0)),
         }
         for name, values in new.items():
             self.columns[name].extend(values)
@@ -227,8 +230,8 @@ def source_of(timer: Named) -> str:
     return "" if timer.file is None else f"{timer.file}:{timer.line or ''}".rstrip(":")
 
 
-def _rounded(values: Sequence[Amount]) -> list[int]:
-    return [round(value or 0) for value in values]
+def _rounded(values: Sequence[Amount]) -> Sequence[int]:
+    return values if isinstance(values, array) else [round(value or 0) for value in values]
 
 
 def _rest(whole: Sequence[int], own: Sequence[int], parent: Sequence[int]) -> list[int]:

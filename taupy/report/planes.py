@@ -6,7 +6,6 @@ compress well (`static/columns.js` reads this).
 
 from __future__ import annotations
 
-import sys
 from array import array
 from collections.abc import Mapping
 
@@ -23,9 +22,10 @@ def packed(columns: Mapping[str, array[int]]) -> tuple[bytes, dict[str, int]]:
 
 def _planes(values: array[int]) -> list[bytes]:
     """The byte planes of zigzag-coded numbers, the lowest plane first."""
-    coded = array("Q", ((value << 1) ^ (value >> 63) for value in values))
-    if sys.byteorder == "big":
-        coded.byteswap()
-    raw = coded.tobytes()
-    width = max(1, (max(coded, default=0).bit_length() + 7) // 8)
+    import numpy as np
+
+    numbers = np.array(values, "i8")
+    coded = ((numbers << 1) ^ (numbers >> 63)).view("u8")
+    raw = coded.astype("<u8").tobytes()
+    width = max(1, (int(coded.max(initial=0)).bit_length() + 7) // 8)
     return [raw[plane::8] for plane in range(width)]
