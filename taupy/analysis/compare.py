@@ -142,6 +142,19 @@ class Rows(Sequence[Row[K]]):
         keys, impacts = [self.keys[at] for at in places], [self.impacts[at] for at in places]
         return Rows(self.sides, keys, impacts)
 
+    def others(self, shown: Rows[K]) -> list[K]:
+        """The keys of the rows that are not shown, in the order of the trials: a million numbers
+        are read much faster in the order in which they were stored."""
+        keys = dict.fromkeys(
+            key
+            for side in self.sides
+            for trial in side
+            for key, value in trial.items()
+            if value == value
+        )
+        left_out = {*shown.keys}
+        return [key for key in keys if key not in left_out]
+
     @property
     def is_complete(self) -> bool:
         """Whether each trial has each row; of trials without NaN."""

@@ -556,7 +556,12 @@ class _Comparing:
     def _callpaths(self) -> ComparedTable:
         of_sides = self.values.answers("callpath", limits=self._limits)
         paths = Paths(self.db, self.sides, self.question.match, self.question.table)
-        runs = self._runs(of_sides, _of_labels("callpath", paths.of_sides))
+
+        def keyed(side: int, answer: values.Answer) -> Sequence[Hashable]:
+            keys = paths.of_side(side, answer.table.labels["callpath"])
+            return list(map(keys.__getitem__, answer.table.codes["callpath"]))
+
+        runs = self._runs(of_sides, keyed)
         return self._answer(None, runs, paths)
 
     def _runs(

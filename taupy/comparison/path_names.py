@@ -18,9 +18,6 @@ class Paths(Mapping[Hashable, Key]):
     """Keys of the sides' call paths: paths whose routines match step by step have the same one.
 
     As a mapping it returns the name of a path, built on access, since few rows are shown.
-
-    Attributes:
-        of_sides: each side's call paths -> their keys.
     """
 
     def __init__(
@@ -31,7 +28,7 @@ class Paths(Mapping[Hashable, Key]):
         tables = [values(db, Question(tuple(ids), (), by, values=("calls",))) for ids in trials]
         timers = [{timer: timer for timer in side.labels["timer"]} for side in tables]
         self._steps: list[tuple[int, Key]] = []  # a path's parent, -1 for none, and last timer
-        self.of_sides: list[dict[int, int]] = []
+        self._sides: list[tuple[Sequence[int], Sequence[int]]] = []  # call paths, and their keys
         key_of: dict[int, int] = {}
         number_of: dict[Hashable, int] = {}  # of a routine's identity
         names_of = matched(db, trials, timers, level, table)
@@ -39,13 +36,15 @@ class Paths(Mapping[Hashable, Key]):
         # the call paths that were seen before.
         identities = {(timer, key.identity) for names in names_of for timer, key in names.items()}
         is_alike = len(identities) == len({timer for timer, _ in identities})
-        seen: dict[int, int] = {}
+        seen, keys_of_seen = list[int](), list[int]()
         for side, names in zip(tables, names_of, strict=True):
             paths, above = map(side.row_labels, ("callpath", "parent"))
             keys = [names[timer] for timer in side.labels["timer"]]
             numbers = [number_of.setdefault(key.identity, len(number_of)) for key in keys]
             timers_of_rows = side.codes["timer"]
-            own: list[Any] = [*map(seen.get, paths), -1]  # the last: what is above a root
+            places = places_of(paths, seen) if is_alike else [-1] * len(paths)
+            own: list[Any] = list(map([*keys_of_seen, None].__getitem__, places))
+            own.append(-1)  # what is above a root
             parents = places_of(above, paths) if None in own else []
             for row in callers_first(parents):
                 if own[row] is not None:
@@ -56,9 +55,16 @@ class Paths(Mapping[Hashable, Key]):
                     key_of[step] = len(key_of)
                     self._steps.append((parent, keys[timer]))
                 own[row] = key_of[step]
-            self.of_sides.append(dict(zip(paths, own, strict=False)))
-            if is_alike:
-                seen |= self.of_sides[-1]
+            self._sides.append((paths, own[:-1]))
+            new = [row for row, place in enumerate(places) if place < 0]
+            seen += map(paths.__getitem__, new)
+            keys_of_seen += map(own.__getitem__, new)
+
+    def of_side(self, side: int, callpaths: Sequence[int]) -> list[int | None]:
+        """The keys of a side's call paths; None of others."""
+        paths, keys = self._sides[side]
+        with_none = [*keys, None]
+        return list(map(with_none.__getitem__, places_of(callpaths, paths)))
 
     def is_root(self, key: Hashable, names: Collection[str]) -> bool:
         """Whether it is a root with one of these names."""

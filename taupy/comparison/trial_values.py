@@ -11,9 +11,10 @@ and pivots are built on this.
 from __future__ import annotations
 
 import math
+from array import array
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 from taupy.model.answer import Answer
 from taupy.model.metric import Metric
@@ -188,7 +189,8 @@ class TrialValues:
         """
         codes, trials = answer.table.codes, answer.table.labels["trial"]
         runs_of: dict[int, Runs] = {}
-        if "thread" in codes or len(trials) > 1:
+        of_trials = {*codes["trial"]}
+        if "thread" in codes or len(of_trials) > 1:
             places, sums = answer.grouped(
                 None if key is None else (trial, thread, key)
                 for trial, thread, key in zip(
@@ -206,13 +208,9 @@ class TrialValues:
                     runs.values[key] = self._joined(runs.values.get(key), number)
         elif len(answer):  # of one trial, perhaps a million call paths
             names, sums = answer.grouped(keys)
-            numbers, counts, times = (
-                {key: value for key, value in zip(names, column, strict=True)
-                 if value is not None and value == value}
-                for column in self._columns(sums)
-            )  # fmt: skip
+            numbers, counts, times = (_present(names, column) for column in self._columns(sums))
             if names:
-                runs_of[trials[0]] = Runs(numbers, counts, times)
+                runs_of[trials[of_trials.pop()]] = Runs(numbers, counts, times)
         for trial_id, runs in runs_of.items():
             self._finish(runs, trial_id, where, "step" in codes)
         return runs_of
@@ -279,6 +277,14 @@ class TrialValues:
                 trial: len(threads) for trial, threads in measured_on.items()
             }
         return self._threads[where, of_steps]
+
+
+def _present(names: Sequence[Hashable], column: Sequence[Any]) -> dict[Hashable, float]:
+    """The values by name, where there are any."""
+    both = zip(names, column, strict=True)
+    if isinstance(column, array):  # of integers
+        return dict(both)
+    return {name: value for name, value in both if value is not None and value == value}
 
 
 def _kind(where: Where | None) -> list[Condition]:

@@ -15,14 +15,13 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import add
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 from taupy.dataclass import NamedTuple, dataclass
 from taupy.model.forest import MANY, by_first, taken
 
 Amount = int | float | None
 How = Literal["sum", "max", "min"]
-_Cell = TypeVar("_Cell")
 
 
 class Column(NamedTuple):
@@ -136,7 +135,7 @@ class Table:
         }  # fmt: skip
 
 
-def _taken(column: Sequence[_Cell], rows: array[int]) -> Sequence[_Cell]:
+def _taken(column: Sequence[Any], rows: array[int]) -> Sequence[Any]:
     """These rows of a column, which may be an array."""
     if isinstance(column, array):
         return taken(column, rows)

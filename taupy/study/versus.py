@@ -105,8 +105,8 @@ def _verdicts_of_paths(
 ) -> dict[int, int]:
     words, keys = _words(compared, answer), answer.keys
     assert isinstance(keys, Paths)
-    key_of = keys.of_sides[side]
-    return {id: words.get(key_of[id], 0) for id in ids_of(compared.db, "callpath", [trial_id])}
+    ids = ids_of(compared.db, "callpath", [trial_id])
+    return {id: words.get(key, 0) for id, key in zip(ids, keys.of_side(side, ids), strict=True)}
 
 
 def _words(compared: Compared, answer: ComparedTable) -> dict[Hashable, int]:
