@@ -178,34 +178,45 @@ def _bytes(kib: float | None) -> int | None:
     return None if kib is None else int(kib * _KIB)
 
 
-def _peaks(series: list[TimelineRow], largest: list[Peak], events: MemoryEvents) -> Iterator[str]:
-    """For each process, when memory was largest, and where its threads were."""
+def _peaks(series: list[TimelineRow], seen: list[Peak], events: MemoryEvents) -> Iterator[str]:
+    """For each process, when memory was largest, and where its threads were; on GPUs, where it
+    became largest."""
     nodes = [(node, list(rows)) for node, rows in groupby(series, key=lambda row: row.node)]
     for node, rows in nodes[:_NODES_AT_MOST]:
         process = f"process {node}: " if len(nodes) > 1 else ""
+        of_node = [peak for peak in seen if peak.thread.node == node]
         for event, moments in groupby(rows, key=lambda row: row.event):
             what = "" if event == RESIDENT else f"{event}: "
-            yield f"{process}{what}{_largest(list(moments))}"
-        yield from _reached([peak for peak in largest if peak.thread.node == node], events)
+            largest, *where = _largest(list(moments), of_node if events == HOST else [])
+            yield f"{process}{what}{largest}"
+            yield from where
+        if events == CUDA and of_node:
+            highest = max(of_node, key=lambda peak: peak.most or 0)
+            yield f"the most was reached when {_within(highest)}"
     if len(nodes) > _NODES_AT_MOST:
         yield f"not shown: {len(nodes) - _NODES_AT_MOST} more processes"
 
 
-def _largest(rows: list[TimelineRow]) -> str:
+def _largest(rows: list[TimelineRow], seen: Sequence[Peak]) -> Iterator[str]:
+    """The largest amount, and when it was reached; where each thread was.
+
+    Args:
+        seen: where threads were when the process was seen with the most memory, which may be after
+            the last point of the series, or before one that is larger by little.
+    """
     most = max(rows, key=lambda row: row.maximum or 0)
-    at = duration(most.start_s * _NS)
+    at_peak = max((peak.most or 0 for peak in seen), default=0)
+    kib = max(most.maximum or 0, at_peak)
+    text = f"largest {size(kib * _KIB)}"
+    if most.maximum == kib:
+        start, end = (duration(at * _NS) for at in (most.start_s, most.end_s))
+        if most.minimum != most.maximum and start != end:  # several looks: their moments are lost
+            start = f"between {start} and {end}"
+        text += f", {start} after the start"
     first, last = (size((row.mean or 0) * _KIB) for row in (rows[0], rows[-1]))
-    text = f"largest {size((most.maximum or 0) * _KIB)}, {at} after the start"
-    return f"{text} ({first} at first, {last} at last)"
-
-
-def _reached(largest: list[Peak], events: MemoryEvents) -> Iterator[str]:
-    """Where threads were when resident memory was largest; on GPUs, where it became largest."""
-    if events == HOST:
-        yield from (f"then {_within(peak)}" for peak in largest)
-    elif largest:
-        highest = max(largest, key=lambda peak: peak.most or 0)
-        yield f"the most was reached when {_within(highest)}"
+    yield f"{text} ({first} at first, {last} at last)"
+    when = "then" if at_peak == kib else f"at {size(at_peak * _KIB)}"
+    yield from (f"{when} {_within(peak)}" for peak in seen)
 
 
 def _within(peak: Peak) -> str:
