@@ -17,8 +17,12 @@ if TYPE_CHECKING:  # importing delays the program that `taupy run` starts
 # There are no translations of argparse's words: each look-up would try the files of all languages.
 setattr(argparse, "_", str)  # noqa: B010
 
-_ELSEWHERE = {"--html": "-o FILE.html for a page"}
-"""Options that other tools have, and what to write here."""
+_ELSEWHERE = {
+    "--html": ("-o", "-o FILE.html for a page"),
+    "--seconds": ("--for", "--for 10s"),
+    "--duration": ("--for", "--for 10s"),
+}
+"""Options that other tools have, the option of a command that does the same, and what to write."""
 _WITHOUT_FILE = "argument -o/--output: expected one argument"
 _GAP = re.compile(r"(?<=\S)  +(?=\S)|^ {9,}(?=\S)")
 """Between what one would type and what it does."""
@@ -162,14 +166,29 @@ class CommandLine(_Parser):
                     self.error(f"unrecognized arguments: {word}")
         return parsed
 
+    def _with_value(self, word: str) -> list[str]:
+        """`--trace=host` for `--trace-host`: an option and a value that it takes."""
+        for option, action in self._option_string_actions.items():
+            value = word.removeprefix(f"{option}-")
+            if value == word or (action.type is None and action.choices is None):
+                continue
+            try:
+                self._check_value(action, self._get_value(action, value))
+            except argparse.ArgumentError:
+                continue
+            return [f"{option}={value}"]
+        return []
+
     def error(self, message: str) -> NoReturn:
         advice = f"`{self.prog} --help` lists the options"
         unknown = message.removeprefix("unrecognized arguments: ")
         if unknown != message:
             word = unknown.split()[0].partition("=")[0]
-            alike = near(word.translate(_LETTERS), self._option_string_actions)
-            if word in _ELSEWHERE:
-                advice = f"write {_ELSEWHERE[word]}; {advice}"
+            alike = self._with_value(word)
+            alike += near(word.translate(_LETTERS), self._option_string_actions)
+            option, example = _ELSEWHERE.get(word, ("", ""))
+            if option in self._option_string_actions:
+                advice = f"write {example}; {advice}"
             elif alike:
                 advice = f"did you mean {alike[0]}? {advice}"
             message = f"{'unknown option' if word[:1] == '-' else 'unexpected argument'} {unknown}"
