@@ -11,9 +11,9 @@ import re
 from collections.abc import Iterator
 
 from taupy.analysis.findings import hot_lines, query_plans, source
-from taupy.analysis.findings.hot_lines import Hot, Tree, name, share, short
+from taupy.analysis.findings.hot_lines import Hot, Loop, Tree, changed, name, share, short
 from taupy.analysis.findings.one_by_one import LEAST_TIMES, one_by_one
-from taupy.analysis.findings.source import called
+from taupy.analysis.findings.source import Function, called
 from taupy.analysis.findings.trial import Trial
 from taupy.model.finding import Finding
 from taupy.model.rows import TimerRow
@@ -191,9 +191,68 @@ _SAFE = "each record has to be safe before the next one is made"
 
 
 def _is_chosen(tree: Tree, node: ast.AST, repeats: ast.AST) -> bool:
-    """Whether it is not done in each iteration, or not in each call."""
+    """Whether it is done in some iterations or calls only: under a condition that depends on what
+    changes from one to the next."""
     inside = set(ast.walk(repeats))
-    return any(isinstance(part, ast.If) and part in inside for part in tree.above(node))
+    return any(
+        isinstance(part, ast.If) and part in inside and _varies(tree, part.test, repeats)
+        for part in tree.above(node)
+    )
+
+
+def _varies(tree: Tree, value: ast.expr, where: ast.AST, most: int = MOST_BETWEEN) -> bool:
+    """Whether an expression may have another value in the next iteration of a loop, or in the next
+    call of a routine: `len(batch)` may, a flag may not.
+
+    Args:
+        most: callers whose arguments are looked at.
+    """
+    parts = [*ast.walk(value)]
+    if any(isinstance(part, ast.Call | ast.NamedExpr | ast.Await | ast.Yield) for part in parts):
+        return True
+    read = {name(part) for part in parts}
+    kept = {part.attr for part in parts if isinstance(part, ast.Attribute)}
+    parameters: set[str] = set()
+    if isinstance(where, ast.FunctionDef):
+        parameters = {part.arg for part in ast.walk(where.args) if isinstance(part, ast.arg)}
+    if read & changed(where) or (read - parameters | kept) & _changed_by_others(tree):
+        return True
+    if not isinstance(where, ast.FunctionDef) or not (varied := read & parameters - {"self"}):
+        return False
+    sites = [part for part in ast.walk(tree.module)
+             if isinstance(part, ast.Call) and called(part) == where.name]  # fmt: skip
+    if len(sites) != 1 or not most:
+        return True
+    around = tree.repeats(sites[0]) or tree.function(sites[0])
+    arguments = (part for parameter in varied for part in _given(sites[0], where, parameter))
+    return any(_varies(tree, part, around, most - 1) for part in arguments)
+
+
+def _given(call: ast.Call, function: ast.FunctionDef, parameter: str) -> list[ast.expr]:
+    """What a call may give for a parameter; nothing if that has its default value."""
+    names = [part.arg for part in (*function.args.posonlyargs, *function.args.args)]
+    if names[:1] == ["self"] and isinstance(call.func, ast.Attribute):
+        del names[0]
+    at = names.index(parameter) if parameter in names else len(call.args)
+    return [
+        *(part for place, part in enumerate(call.args)
+          if place == at or (isinstance(part, ast.Starred) and place < at)),
+        *(word.value for word in call.keywords if word.arg in (parameter, None)),
+    ]  # fmt: skip
+
+
+def _changed_by_others(tree: Tree) -> set[str]:
+    """Attributes that methods give another value, and such variables of a whole file."""
+    names: set[str] = set()
+    for part in ast.walk(tree.module):
+        if isinstance(part, Function) and part.name != "__init__":
+            shared = (inner.names for inner in ast.walk(part)
+                      if isinstance(inner, ast.Global | ast.Nonlocal))  # fmt: skip
+            names.update(*shared)
+            names |= {single.rpartition(".")[2] for single in changed(part) if "." in single}
+        elif isinstance(part, Loop) and isinstance(tree.function(part), ast.Module):
+            names |= changed(part)
+    return names
 
 
 def _committed(trial: Trial, hot: Hot, tree: Tree, call: ast.Call) -> Finding | None:

@@ -7,6 +7,7 @@ import ast
 import pytest
 
 from taupy.analysis.findings import (
+    each_row,
     event_loop,
     piecemeal,
     polling,
@@ -184,6 +185,66 @@ def test_a_table_made_of_a_query_takes_little_memory(values):
     query = "SELECT * FROM part WHERE code = ?"
     assert query_plans.scan(made, query) is None
     assert query_plans.scan(["CREATE TABLE part AS SELECT 1 AS code"], query) is not None
+
+
+STORES = """
+def store(con, rows, each=True, size=100):
+    pending = 0
+    for n, row in enumerate(rows):
+        con.execute("INSERT INTO t VALUES (?)", row)
+        pending += 1
+        if {condition}:
+            con.commit()
+"""
+STORES_ONE = """
+class Importer:
+    def __init__(self, each):
+        self.each, self.pending = each, 0
+    def add(self, row, each=True):
+        self.pending += 1
+        if {condition}:
+            self.con.commit()
+    def run(self, rows, each):
+        for n, row in enumerate(rows):
+            self.add({given})
+Importer(True).run(read(), True)
+"""
+
+
+@pytest.mark.parametrize(
+    "condition, is_chosen",
+    [
+        ("each", False),
+        ("size == 1 and not SLOW", False),
+        ("n % size == 0", True),
+        ("pending >= size", True),
+        ("each and len(rows) > n", True),
+        ("row.is_last", True),
+    ],
+)
+def test_only_what_changes_in_a_loop_chooses_rows(condition, is_chosen):
+    tree = Tree(STORES.format(condition=condition))
+    commit = call(tree, "commit")
+    assert each_row._is_chosen(tree, commit, tree.repeats(commit)) is is_chosen
+
+
+@pytest.mark.parametrize(
+    "condition, given, is_chosen",
+    [
+        ("self.each", "row", False),
+        ("each", "row", False),
+        ("each", "row, each", False),
+        ("each", "row, each=True", False),
+        ("each", "row, n % 100 == 0", True),
+        ("each", "*row", True),
+        ("row.is_last", "row", True),
+        ("self.pending % 100 == 0", "row", True),
+    ],
+)
+def test_only_what_changes_between_calls_chooses_rows(condition, given, is_chosen):
+    tree = Tree(STORES_ONE.format(condition=condition, given=given))
+    commit = call(tree, "commit")
+    assert each_row._is_chosen(tree, commit, tree.function(commit)) is is_chosen
 
 
 @pytest.mark.parametrize(
