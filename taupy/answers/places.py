@@ -98,10 +98,18 @@ class GroupPlaces(NamedTuple):
     def title(self) -> str:
         return self.group if self.threads == 1 else f"{self.threads} {self.group}, added up"
 
+    def at_work(self, most: int, least: float) -> list[Place]:
+        """Of the first own places with at least this share, those that work longest."""
+        return sorted(self.places.largest(max(most, FIRST), least), key=_idleness)[:most]
+
     def first(self, limit: int | None) -> list[Place]:
         """The first own places, and all that is apart from them."""
         own = self.places.own
         return [*self.places[: own if limit is None else min(limit, own)], *self.places.apart]
+
+
+def _idleness(place: Place) -> float:
+    return place.waits_ns - place.ns
 
 
 def views(db: ProfileDB, trial: int, options: Options) -> list[View]:
@@ -165,10 +173,9 @@ def hottest(groups: Sequence[GroupPlaces]) -> tuple[GroupPlaces, Place] | None:
     waiting = [place for place in main.places.apart if place.kind == "waiting"]
     if sum(place.share for place in waiting) >= _MOSTLY:
         least = _HARDLY * waiting[0].ns
-        first = ((group, place) for group in others for place in group.first(FIRST))
-        for_others = [pair for pair in first if pair[1].kind == "own" and pair[1].ns >= least]
-        dearest = max(for_others, key=lambda pair: pair[1].ns - pair[1].waits_ns, default=None)
-        return dearest or (main, waiting[0])
+        first = ((group, place) for group in others for place in group.at_work(FIRST, 0.0))
+        for_others = [pair for pair in first if pair[1].ns >= least]
+        return min(for_others, key=lambda pair: _idleness(pair[1]), default=(main, waiting[0]))
     return (main, main.places[0]) if main.places.own else None
 
 

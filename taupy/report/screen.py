@@ -302,7 +302,7 @@ class _Screen:
                 yield from self._lanes(of)
             if group.group == "other ranks":
                 yield from self._ranks()
-            own = group.places.largest(self.detail.others, _LEAST)
+            own = group.at_work(self.detail.others, _LEAST)
             rows = own or of_libraries(group)[: None if self.verbose else self.detail.others]
             if self.detail.others and group.group != "other ranks":  # theirs are the main thread's
                 rows = _merged(rows, _imports(group))

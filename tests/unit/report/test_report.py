@@ -16,6 +16,7 @@ from taupy.analysis.findings.calls import place
 from taupy.analysis.findings.limits import MOST_FINDINGS
 from taupy.analysis.line_times import HotLine
 from taupy.analysis.places import Part, Place, Places
+from taupy.answers import places
 from taupy.answers.own_code import own_code
 from taupy.commands import main
 from taupy.model.profile import LineTime, SourceFile, Timer
@@ -293,6 +294,23 @@ def test_the_hottest_code_of_the_page_is_the_place_to_look_at_first(tmp_path):
     asleep = host(nap, events=[event(CPU_TIME, [3], "ns"), event(RUN_DELAY, [1], "ns")])
     with ProfileDB.open(_stored(tmp_path / "idle", profile_of(asleep))) as db:
         assert front.overview(db, report(db, db.latest()), 0)["hottest"] is None
+
+
+def test_of_threads_the_screen_begins_with_the_place_that_the_end_of_the_run_names(tmp_path):
+    """`fetch` takes longer, asleep."""
+    join = call(Timer("Thread.join", "threading.py", 9), 1, 900_000_000)
+    main = host(call(Timer("main", "a.py", 1), 1, 5_000_000, [join]))
+    fetch = call(Timer("fetch", "a.py", 3), 1, 900_000_000)
+    digest = call(Timer("digest", "a.py", 9), 1, 300_000_000)
+    threads = [
+        host(routine, thread=number, events=[event(CPU_TIME, [cpu_ns], "ns")])
+        for number, routine, cpu_ns in ((1, fetch, 3_000_000), (2, digest, 300_000_000))
+    ]
+    profile = profile_of(main, *threads)
+    lines = screen.text(_report(tmp_path, profile)).splitlines()
+    shown = [name for line in lines for name in ("fetch", "digest") if f"{name} 1x" in line]
+    assert shown[0] == "digest"
+    assert places.described(places.hottest(places.of_profile(profile))[1]) == "digest (a.py:9)"
 
 
 def test_a_place_is_the_same_line_on_screen_page_and_in_json(tmp_path):
