@@ -348,6 +348,10 @@ def _profile(run: _Run, nodes: dict[int, Part]) -> tuple[Profile, Mapping[str, s
     if run.facts is None:  # paths of another machine are not looked up here
         masking = masking_of(run.folder, run.settings)
         profile.sources = read_sources(profile, run.settings, masking)
+        if any("IMPORT" in timer.groups for timer in profile.timers):
+            from taupy.record.compiled_modules import add_compiled
+
+            add_compiled(profile, run.settings)
         if has_lines:
             from taupy.record.lines import add_texts
 

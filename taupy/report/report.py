@@ -29,6 +29,7 @@ from taupy.network import phase_sums
 from taupy.pprof.view import View
 from taupy.profiledb import gpu_query, query
 from taupy.profiledb.database import ProfileDB
+from taupy.record.compiled_modules import COMPILED
 from taupy.report.evidence import trial_of
 from taupy.report.lanes import Lanes, lanes
 from taupy.report.strip import Band, strip
@@ -52,6 +53,7 @@ class Report:
         command: without the interpreter's path; "" if unknown.
         remarks: the trial's remarks on its own measurement, by name.
         unmeasured: what was not measured, with the option that measures it.
+        compiled: imported packages some of whose modules were compiled from Python to C.
         thread: whose phases are shown: the main thread of the first process.
         steps: number of training steps; 0 if none are known.
         places: where the time went in the program's own code.
@@ -102,6 +104,7 @@ class Report:
     rest_ns: float = 0.0
     step_ns: tuple[float, float] | None = None
     division: Division | None = None
+    compiled: Sequence[str] = ()
 
     @property
     def typed(self) -> str:
@@ -193,6 +196,7 @@ def report(db: ProfileDB, trial: TrialRow, selector: str = "", database: str = "
         rest_ns=_rest_ns(trial, groups),
         step_ns=_step_ns(of_findings),
         division=None if first is None else division(calls, first),
+        compiled=of_findings.metadata.get(COMPILED, "").split(),
     )
 
 
@@ -296,4 +300,7 @@ def _unmeasured(trial: Trial, with_c: bool) -> list[str]:
         unmeasured.append("counters (--metrics)")
     if not with_c:
         unmeasured.append("C functions (--c-calls)")
+    if packages := trial.metadata.get(COMPILED, "").split():
+        names = " and ".join(packages)
+        unmeasured.append(f"compiled modules of {names} (their time is their callers')")
     return unmeasured

@@ -590,7 +590,11 @@ def no_findings(report: Report) -> str:
         of = "" if group.group == MAIN else f" of {group.title.partition(',')[0]}"
     if first is None or first.share < _MOSTLY or first.kind == "imports":
         return f"no findings: {number} rules have looked"
-    return f"no findings by {number} rules, but {_mostly(first, mark_of(report), of)}"
+    verdict = f"no findings by {number} rules, but {_mostly(first, mark_of(report), of)}"
+    package = "" if first.timer is None else (first.timer.file or "").partition("/")[0]
+    if package not in report.compiled:
+        return verdict
+    return f"{verdict}; {package} has compiled modules, whose routines are not seen"
 
 
 def cpu_time(cpu_ns: Mapping[ThreadRow, float]) -> tuple[str, str]:
@@ -622,7 +626,9 @@ def _mostly(place: Place, mark: str, of: str) -> str:
     waits = " that mostly waits" if place.mostly_waits else ""
     if hot is None or of_line < _MOSTLY:
         name = places.described(replace(place, hottest=None))
-        what, calls = f"{mark}{percent(place.share)}{of} is one routine{waits}: {name}", place.calls
+        below = "below " if place.self_ns < _MOSTLY * place.ns else ""
+        what = f"{mark}{percent(place.share)}{of} is {below}one routine{waits}: {name}"
+        calls = place.calls
     else:
         about = "" if hot.is_exact else "~"
         what, calls = f"{about}{percent(of_line)}{of} is one line{waits}: {where}", hot.times

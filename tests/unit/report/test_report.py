@@ -25,6 +25,7 @@ from taupy.model.sampled import CPU_TIME, RUN_DELAY
 from taupy.model.thread_groups import MAIN
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.writer import add_profile
+from taupy.record.compiled_modules import COMPILED
 from taupy.report import cell, contents, document, front, screen
 from taupy.report.evidence import trial_of
 from taupy.report.report import report
@@ -369,6 +370,24 @@ def test_without_a_finding_the_place_that_takes_most_is_named(
     with ProfileDB.open(str(tmp_path / "t.db")) as db:
         assert front.overview(db, replace(measured, places=[named]), 0)["nothing"] == told
     assert told in cell.fragment(replace(measured, places=[named]))
+
+
+@pytest.mark.parametrize(("library_ns", "said"), [(60, "below one routine"), (40, "one routine")])
+def test_time_in_a_library_is_not_said_to_be_in_the_routine_that_calls_it(
+    library_ns, said, tmp_path
+):
+    """Of a package with compiled modules, whose own routines these may be, that is said, too."""
+    path = "/v/lib/site-packages/click/core.py"
+    called = call(Timer("Command.main", "click/core.py", 9, path=path), 1, library_ns)
+    main = call(Timer("main", "black/cli.py", 3), 1, 100 - library_ns, [called])
+    profile = profile_of(host(main, name="MainThread"))
+    profile.metadata[COMPILED] = "black other"
+    measured = _report(tmp_path, profile)
+    assert screen.no_findings(measured).endswith(
+        f" rules, but 100 % is {said}: main (black/cli.py:3), 1 call"
+        "; black has compiled modules, whose routines are not seen"
+    )
+    assert "compiled modules of black and other" in " ".join(screen.text(measured).split())
 
 
 def test_each_time_stands_beside_what_it_is_the_time_of(tmp_path):
