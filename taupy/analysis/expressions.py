@@ -3,9 +3,43 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Sequence
 
 _LONGEST = 60
+
+
+def excerpt(text: str, length: int, does: str, mark: str = "…") -> str:
+    """A line's text in so many characters: its beginning, or else from where it does what takes
+    its time.
+
+    Args:
+        does: as `Expressions.at` has it, or a routine's name and `()`; a time may follow.
+        mark: where something is left out.
+    """
+    if len(text) <= length:
+        return text
+    room = max(0, length - len(mark))
+    begin, end = _position(text, does)
+    if end <= room or room < 2 * len(mark):
+        return f"{text[:room].rstrip()}{mark}"
+    if len(text) - begin <= room:
+        return f"{mark}{text[-room:].lstrip()}"
+    return f"{mark}{text[begin : begin + room - len(mark)].rstrip()}{mark}"
+
+
+def _position(text: str, does: str) -> tuple[int, int]:
+    """Where the text of its line has it: of a call, up to its arguments. The beginning if
+    that is not known."""
+    does = does.partition(" ~")[0]
+    name = does.removeprefix("await ").removesuffix("()")
+    if name == does:
+        begin = max(0, text.find(does))
+        return begin, begin + len(does)
+    for part in (name, name.rpartition(".")[2]):
+        if at := re.search(rf"(?<!\w){re.escape(part)}\s*\(", text):
+            return at.span()
+    return 0, 0
 
 
 class Expressions:

@@ -229,15 +229,20 @@ def _ended(delivery: Delivery, stored: str, judges: bool) -> list[str]:
 
 
 class _Clause(NamedTuple):
-    """What is said of a run, and the source text of the place that it names."""
+    """What is said of a run, and the source text of the place that it names, with what takes time
+    in it."""
 
     words: str
     text: str = ""
+    does: str = ""
 
     def shown(self, room: int = _TEXT) -> str:
         """With as much of its text as so many columns hold."""
-        text = self.text if len(self.text) <= room else f"{self.text[: room - 3].rstrip()}..."
-        return f"{self.words}: {text}" if text and room >= _LEAST_TEXT else self.words
+        if not self.text or room < _LEAST_TEXT:
+            return self.words
+        from taupy.analysis.expressions import excerpt
+
+        return f"{self.words}: {excerpt(self.text, room, self.does, '...')}"
 
 
 def _in_lines(clauses: Sequence[_Clause], limit: int) -> list[str]:
@@ -332,7 +337,8 @@ def _hottest(group: GroupPlaces, place: Place, imports: float = 0.0) -> _Clause:
     if is_known and place.waits_ns >= _MUCH_WAITING * place.ns:
         time += f", {duration(place.waits_ns)} of it without a CPU"
     text = place.source if line is None else line.text  # without lines, that of the definition
-    return _Clause(f"{most} {places.described(place)}: {time}", text or "")
+    does = (line and line.calls) or ""
+    return _Clause(f"{most} {places.described(place)}: {time}", text or "", does)
 
 
 def _judged(delivery: Delivery) -> Report | None:

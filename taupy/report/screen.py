@@ -8,6 +8,7 @@ import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from taupy.analysis.expressions import excerpt
 from taupy.analysis.findings import RULES
 from taupy.analysis.findings.limits import MOST_FINDINGS
 from taupy.analysis.places import Part, Place, calls_tests
@@ -336,33 +337,35 @@ class _Screen:
                 glyph = _GLYPHS[_kind(place)]
                 start += f"{glyph * (round(self.bar * place.ns / largest) or 1):<{self.bar}} "
             text, where = visible(text_of(place, room)), wheres[at]
+            does = visible((place.hottest and place.hottest.calls) or "")
             more = [*map(visible, details_of(place, mark))]
             name = _with_calls(*beside[at], room if is_narrow or not where else wide)
             if not where:
-                line, text = f"{name}  {_shortened(text, room - len(name) - 2)}", ""
+                line, text = f"{name}  {excerpt(text, room - len(name) - 2, does)}", ""
             elif is_narrow:
-                line, text = name, f"{where}  {text}".rstrip()
+                line, text, does = name, f"{where}  {text}".rstrip(), ""
             else:
                 line = f"{name:<{wide}}  {where}"
                 if not left and len(line) + 2 + _LEAST_TEXT <= room:
-                    line += f"  {_shortened(text, room - len(line) - 2)}"
+                    line += f"  {excerpt(text, room - len(line) - 2, does)}"
             yield f"{start}{line}".rstrip()
             if left and (text or more):
                 left -= 1
-                yield from self._within(text, more, indent)
+                yield from self._within(text, does, more, indent)
 
-    def _within(self, text: str, parts: Sequence[str], indent: str) -> Iterator[str]:
-        """The source text, and as many of these as fit into the line with it."""
+    def _within(self, text: str, does: str, parts: Sequence[str], indent: str) -> Iterator[str]:
+        """The source text, with what takes time in it, and as many of these as fit into the line
+        with it."""
         room = self.width - len(indent) - 2
         if not self.verbose:
             taken = min(len(text), _LEAST_TEXT) + len(_DOT) if text else 0
             parts = _fitting(parts, room - taken)
         words = [*_joined(parts, ", ", room)]
         if text and words and len(words[0]) + len(_DOT) + min(len(text), _LEAST_TEXT) <= room:
-            text = _shortened(text, room - len(_DOT) - len(words[0]))
+            text = excerpt(text, room - len(_DOT) - len(words[0]), does)
             words[0] = f"{text}{_DOT}{words[0]}"
         elif text:
-            words.insert(0, _shortened(text, room))
+            words.insert(0, excerpt(text, room, does))
         for at, line in enumerate(words):
             yield f"{indent}{' ' if at else '└'} {line}"
 

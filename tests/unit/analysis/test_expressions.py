@@ -2,7 +2,7 @@
 
 import pytest
 
-from taupy.analysis.expressions import Expressions
+from taupy.analysis.expressions import Expressions, excerpt
 
 SOURCE = """\
 rows = [row for row in con.execute("select é") if row not in seen]
@@ -51,3 +51,30 @@ def test_long_ones_are_cut():
     text = Expressions([line]).at(1, 1, 0, len(line))
     assert len(text) == 60 and text.endswith("...")
     assert Expressions([long]).at(1, 1, 0, len(long)) == "call()"
+
+
+TEXT = "scores, seen = normalise(np.asarray(rows)), model.transform(batch).sum(axis=1, dtype=float)"
+
+
+@pytest.mark.parametrize(
+    "length, does, said",
+    [
+        (40, "", "scores, seen = normalise(np.asarray(row…"),
+        (40, "normalise()", "scores, seen = normalise(np.asarray(row…"),
+        (40, "model.transform() ~1.20 s", "…model.transform(batch).sum(axis=1, dty…"),
+        (40, "await model.transform().sum()", "…ansform(batch).sum(axis=1, dtype=float)"),
+        (30, "form()", "scores, seen = normalise(np.a…"),
+        (30, "model.transform().sum()", "…tch).sum(axis=1, dtype=float)"),
+        (99, "model.transform()", TEXT),
+        (1, "model.transform()", "…"),
+    ],
+)
+def test_what_is_cut_of_a_line_is_not_what_takes_its_time(length, does, said):
+    short = excerpt(TEXT, length, does)
+    assert short == said
+    assert len(short) <= length or short == TEXT
+
+
+def test_what_takes_time_may_be_no_call():
+    text = "fresh = [word for word in words if word.strip() and word.lower() not in seen_before]"
+    assert excerpt(text, 30, "not in seen_before") == "…d.lower() not in seen_before]"

@@ -579,6 +579,9 @@ def test_the_end_of_a_run_names_the_line_and_whose_time_it_is(routine, line_ns, 
     for text, shown in (("x" * 41, "x" * 37 + "..."), ("x" * 40, "x" * 40), (None, "")):
         told = storer._hottest(group, replace(place, hottest=line._replace(text=text))).shown()
         assert told == f"most in {where.removesuffix(': text')}" + (shown and f": {shown}")
+    late = line._replace(text=f"{'x' * 40}, model.transform(batch)", calls="model.transform()")
+    told = storer._hottest(group, replace(place, hottest=late)).shown()
+    assert told.endswith("xxx, model.transform(batch)")
     of_definition = storer._hottest(group, replace(place, hottest=None, source="def work():"))
     assert of_definition.shown().endswith("): 100 ns, 100 %: def work():")
 

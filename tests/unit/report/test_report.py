@@ -267,9 +267,11 @@ def test_screen_page_and_json_have_the_same_numbers(training, tmp_path):
             line = re.sub(" +", " ", f" {line} ")
 
 
-def _waits_in_a_line():
-    """A routine defined in line 20 that waits in line 22, and works a little in line 21."""
-    text = "\n" * 19 + "def worker():\n    prepare()\n    thread.join()"
+def _waits_in_a_line(before=""):
+    """A routine defined in line 20 that waits in line 22, and works a little in line 21, behind
+    what stands there before."""
+    text = "\n" * 19 + f"def worker():\n    {before}prepare()\n    thread.join()"
+    begin, end = len(f"    {before}"), len(f"    {before}prepare()")
     wait = call(Timer("Thread.join", "threading.py", 9), 30, 95_000_000)
     worker = call(Timer("worker", "jobs.py", 20), 1, 5_000_000, [wait])
     profile = profile_of(host(worker, name="MainThread"))
@@ -277,7 +279,7 @@ def _waits_in_a_line():
     waiting, mine = at.index("Thread.join"), at.index("worker")
     profile.threads[0].lines = [
         LineTime(mine, waiting, 22, 22, 4, 20, "wait", 95, 95_000_000, 95, 95.0),
-        LineTime(mine, None, 21, 21, 4, 13, "cpu", 15, 5_000_000, 15, 15.0),
+        LineTime(mine, None, 21, 21, begin, end, "cpu", 15, 5_000_000, 15, 15.0),
     ]
     return replace(profile, sources=[SourceFile("jobs.py", "jobs.py", 64 * "0", text=text)])
 
@@ -312,6 +314,13 @@ def test_of_threads_the_screen_begins_with_the_place_that_the_end_of_the_run_nam
     shown = [name for line in lines for name in ("fetch", "digest") if f"{name} 1x" in line]
     assert shown[0] == "digest"
     assert places.described(places.hottest(places.of_profile(profile))[1]) == "digest (a.py:9)"
+
+
+def test_the_text_of_a_line_is_cut_around_what_takes_its_time(tmp_path):
+    profile = _waits_in_a_line(f"first = {'x' * 70}, ")
+    lines = screen.text(_report(tmp_path, profile)).splitlines()
+    (line,) = (line.partition("└ ")[2] for line in lines if "└ " in line and "thread" not in line)
+    assert line.startswith("…") and "prepare()" in line.partition(" · ")[0]
 
 
 def test_a_place_is_the_same_line_on_screen_page_and_in_json(tmp_path):
