@@ -28,7 +28,7 @@ from taupy.model.sampled import CUDA_ALLOCATED, RESIDENT
 from taupy.model.step_times import TOKENS, StepTimes, step_times
 from taupy.network import steps as recorded
 from taupy.network.phases import KINDS
-from taupy.pprof.view import Cell, Column, View
+from taupy.pprof.view import Audience, Cell, Column, View
 from taupy.profiledb import metrics, query
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.steps import not_of_steps, steps_of
@@ -163,7 +163,8 @@ def _columns(steps: Steps) -> list[Column]:
         for kind in KINDS
         if kind in steps.phases
     ]
-    other = Column("other_ns", "time_ns", "Other", width=9)
+    who: Audience = "all" if phases else "machines"  # without phases it is the whole time
+    other = Column("other_ns", "time_ns", "Other", audience=who, width=9)
     memory = [column for name, column in _MEMORY.items() if name in steps.values]
     used = [replace(_metric_column(name), audience="machines") for name in steps.metrics]
     taken = {column.name for column in (*PLACE, *phases, other, *memory, *_RATES, *used)}

@@ -25,7 +25,7 @@ from taupy.network.operators import NOT_OPERATORS
 from taupy.network.phase_sums import NO_PHASE
 from taupy.pprof.cells import seen_by
 from taupy.pprof.estimated import marked
-from taupy.pprof.view import Column, Kind, View
+from taupy.pprof.view import Cell, Column, Kind, View
 from taupy.profiledb import activities, gpu_query, query, sources
 from taupy.profiledb.database import ProfileDB, of_a_sound_file
 from taupy.profiledb.steps import steps_of
@@ -329,18 +329,45 @@ def _events(db: ProfileDB, trial: TrialRow, _: Contents) -> list[Part]:
     """The user events of each thread, without those that other tabs say more of."""
     parts: list[Part] = []
     for view in _views(db, trial, events.views, *events.PAGES):
-        named = [column.name for column in view.columns].index("event")
-        rows = [row for row in view.rows if not is_elsewhere(str(row[named]))]
-        if rows:
-            title = view.title.replace("USER EVENTS Profile :", "USER EVENTS of ")
-            columns = [
-                replace(column, heading=_STATISTICS.get(column.name, column.heading))
-                for column in view.columns
-            ]
-            view = replace(view, title=title, columns=columns, rows=rows)
-            parts.append(Part(views=[names_first(view)]))
+        title = view.title.replace("USER EVENTS Profile :", "USER EVENTS of ")
+        views = [names_first(part) for part in _by_unit(replace(view, title=title))]
+        parts += [Part(views=views)] if views else []
     return parts
 
+
+def _by_unit(view: View) -> Iterator[View]:
+    """A table of user events as one for each kind of value, each value with its unit."""
+    names = [column.name for column in view.columns]
+    of_kind: dict[Kind, list[list[Cell]]] = {}
+    for row in view.rows:
+        cells: dict[str, Any] = dict(zip(names, row, strict=True))
+        if is_elsewhere(cells["event"]):
+            continue
+        kind, factor = _UNITS.get(cells["unit"], ("tau_count", 1))
+        if cells["unit"] in _UNITS:
+            cells["name"] = cells["event"]
+            for name in _VALUES:
+                cells[name] = None if cells[name] is None else factor * cells[name]
+        of_kind.setdefault(kind, []).append([*cells.values()])
+    title = view.title
+    for kind, rows in of_kind.items():
+        columns = [
+            replace(
+                column,
+                heading=_STATISTICS.get(column.name, column.heading),
+                kind=kind if column.name in _VALUES else column.kind,
+            )
+            for column in view.columns
+        ]
+        yield replace(view, title=title, columns=columns, rows=rows)
+        title = ""
+
+
+_VALUES = ("maximum", "minimum", "mean", "stddev")
+_UNITS: Mapping[str, tuple[Kind, int]] = {
+    "bytes": ("bytes", 1), "B": ("bytes", 1), "KiB": ("bytes", 1024), "ns": ("time_ns", 1),
+}  # fmt: skip
+"""How values of a unit are shown, and what they are multiplied by."""
 
 _STATISTICS: Mapping[str, str] = {
     "samples": "Samples", "maximum": "Largest", "minimum": "Smallest", "mean": "Mean",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from dataclasses import replace
 
 import pytest
 
@@ -55,6 +56,15 @@ def test_files_have_every_step(ask):
     assert (rows[0]["loss"], rows[1]["loss"]) == ("1.0", "")
     assert float(rows[0]["samples_per_second"]) == pytest.approx(8 / 9e-3)
     assert rows[1]["samples_per_second"] == ""
+
+
+def test_the_whole_time_is_not_repeated_as_other_where_no_phase_is_known(ask):
+    with ProfileDB.open("taupy.db", create=True) as db:
+        profile = small_profile(3)
+        profile.threads[0].steps = [replace(steps([4_000_000]), phases={})]
+        add_profile(db, profile)
+    assert "Other" in ask("1") and "Other" not in ask("3")
+    assert '"other_ns": 4000000' in ask("3", "--json")
 
 
 def test_a_trial_without_steps_says_what_to_do(ask, capsys):

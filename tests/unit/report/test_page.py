@@ -382,6 +382,27 @@ def test_a_state_in_which_only_others_were_seen_is_zero(tmp_path):
     assert shown == ["routine", "on_cpu_ns", "runnable_ns", "error_ns", "looks"]
 
 
+def test_values_of_user_events_are_shown_with_their_units(tmp_path):
+    noted = [event("Bytes set", [512.0]), event("Heap", [2.0], "KiB"), event("Wait", [9.0], "ns")]
+    noted.append(event("Batch loss", [0.5], ""))
+    with ProfileDB.open(tmp_path / "taupy.db", create=True) as db:
+        main = call(Timer("main", "a.py", 1), 1, 10)
+        trial = add_profile(db, profile_of(host(main, name="MainThread", events=noted)))
+        sections = contents.of_trial(db, db.trial(trial)).sections
+    views = next(section for section in sections if section.name == "events").parts[0].views
+    shown = {}
+    for view in views:
+        (at,) = (at for at, column in enumerate(view.columns) if column.name == "maximum")
+        shown |= {row[0]: (row[at], view.columns[at].kind) for row in view.rows}
+    assert shown == {
+        "Bytes set": (512, "bytes"),
+        "Heap": (2048, "bytes"),
+        "Wait": (9, "time_ns"),
+        "Batch loss": (0.5, "tau_count"),
+    }
+    assert [bool(view.title) for view in views] == [True, False, False]
+
+
 def test_user_events_that_other_tabs_say_more_of_are_not_listed(tmp_path):
     names = ["Seen Sleeping", "Time per Call from 8", "Suspended in Line 3", "Batch loss"]
     names += ["Resident Memory", "Resident Memory Growth", "Thread CPU Time"]
@@ -393,7 +414,7 @@ def test_user_events_that_other_tabs_say_more_of_are_not_listed(tmp_path):
         sections = contents.of_trial(db, db.trial(trial)).sections
     (view,) = next(section for section in sections if section.name == "events").parts[0].views
     assert view.title == "USER EVENTS of NODE 0, CONTEXT 0, THREAD 0"
-    assert [row[0] for row in view.rows] == ["Batch loss (ns)"]
+    assert [row[0] for row in view.rows] == ["Batch loss"]
     assert (
         "".join(column.heading for column in view.columns if column.name == "maximum") == "Largest"
     )
