@@ -243,6 +243,8 @@ def _facts(
     if report.cpu_ns:
         spent, among = screen.cpu_time(report.cpu_ns)
         yield f"*{spent}* of CPU time{among}"
+    if report.runnable_ns:
+        yield f"*busy machine*: {screen.waited_for_processor(report)}"
     yield f"trial {trial.id}, {trial.started_at[:16].replace('T', ' ')} UTC"
 
 

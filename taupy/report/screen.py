@@ -218,10 +218,7 @@ class _Screen:
         if report.runnable_ns:
             spent, among = cpu_time(report.cpu_ns)
             used = f"{spent} of CPU time{among}; " if report.cpu_ns else ""
-            waited = duration(report.runnable_ns)
-            yield from self._wrapped(
-                f"busy machine: {used}a thread waited {waited} for a processor"
-            )
+            yield from self._wrapped(f"busy machine: {used}{waited_for_processor(report)}")
         remarks = [] if report.is_capture and not self.verbose else [*report.remarks.items()]
         shown = remarks[: self.detail.notes]
         for name, remark in shown:
@@ -598,6 +595,10 @@ def no_findings(report: Report) -> str:
     if package not in report.compiled:
         return verdict
     return f"{verdict}; {package} has compiled modules, whose routines are not seen"
+
+
+def waited_for_processor(report: Report) -> str:
+    return f"a thread waited {duration(report.runnable_ns)} for a processor"
 
 
 def cpu_time(cpu_ns: Mapping[ThreadRow, float]) -> tuple[str, str]:

@@ -103,6 +103,8 @@ def test_a_busy_machine_is_said_beside_the_elapsed_time(store, runnable, busy):
     with ProfileDB.open("taupy.db") as db:
         page = front.overview(db, report(db, db.latest()), 0)
     assert "*6.50 s* of CPU time" in str(page)
+    of_page = "*busy machine*: a thread waited 3.00 s for a processor"
+    assert (of_page in page["facts"]) == busy
     trial = json.loads(taupy("report", "1", "--json").stdout)["trial"]
     assert (trial["cpu_ns"], trial["runnable_ns"]) == (6.5 * S, runnable * S if busy else 0)
 
