@@ -21,6 +21,7 @@ _RIGHT = f"{_CELL};text-align:right;font-variant-numeric:tabular-nums"
 _FAINT = "opacity:.7"
 _BAR = "display:inline-block;height:.7em;background:#3b82c4;border-radius:2px"
 _BAR_PIXELS = 90
+_LEAST_FULL = 0.1  # share of the time that a full bar stands for, at least
 _FINDINGS = 3
 _WIDTH = 100
 _PAGE = (
@@ -56,9 +57,9 @@ def _parts(report: Report, page: str) -> Iterator[str]:
     for group in report.places:
         if group.group == MAIN:
             rows = screen.main_places(group)
-            largest = max((place.ns for place in rows), default=0) or 1
+            full = max([_LEAST_FULL, *(place.share for place in rows)])
             for place in rows:
-                yield from _row(place, largest, screen.mark_of(report))
+                yield from _row(place, full, screen.mark_of(report))
     yield "</table>"
     findings = report.judgement.findings
     for finding in findings[:_FINDINGS]:
@@ -76,8 +77,8 @@ def _parts(report: Report, page: str) -> Iterator[str]:
     yield "</div>"
 
 
-def _row(place: Place, largest: float, mark: str) -> Iterator[str]:
-    wide = round(_BAR_PIXELS * place.ns / largest) or 1
+def _row(place: Place, full: float, mark: str) -> Iterator[str]:
+    wide = round(_BAR_PIXELS * place.share / full) or 1
     text = screen.text_of(place, _WIDTH)
     about = html(", ".join(screen.details_of(place, mark)))
     yield f"<tr style='background:none'><td style='{_RIGHT}'>{mark}{html(duration(place.ns))}</td>"

@@ -11,6 +11,7 @@ import { plain } from "./words.js";
 const MOST_PLACES = 8;
 const MOST_OTHERS = 3;
 const LEAST = 0.005; // share of the threads' time below which a place is not shown
+const LEAST_FULL = 0.1; // share of its threads' time that a full bar stands for, at least
 const LEAST_TRACED = 0.2; // share of the run that a trace must have recorded to be shown as all of it
 const LEAST_GAP = 0.01; // share of the run from which on a pause between steps is named
 const SIGNS = { large: "▲", medium: "◆", small: "●" };
@@ -181,8 +182,7 @@ function places(data, go) {
     return section;
   }
   section.append(titled("Where the time goes", "your code; what libraries and C functions do counts for the routine that calls them"));
-  const all = data.groups.flatMap((group) => [...group.places, ...group.apart].map(({ ns }) => ns));
-  const largest = Math.max(...all, 1);
+  const fullShare = shareOfFullBar(data.groups);
   const list = element("div", undefined, { class: "hot" });
   const kinds = new Set();
   data.groups.forEach((group, at) => {
@@ -193,7 +193,7 @@ function places(data, go) {
     if (group.title) list.append(element("h3", `In ${group.title}, beside the main thread`));
     for (const each of merged(own, apart)) {
       for (const kind of Object.keys(each.parts)) kinds.add(kind);
-      list.append(placeRow(each, largest, go));
+      list.append(placeRow(each, fullShare, go));
     }
     for (const { title, parts } of group.notes) list.append(element("p", `${title}: ${parts.join(", ")}`, { class: "soft small" }));
   });
@@ -201,6 +201,11 @@ function places(data, go) {
   section.append(list);
   if ([...kinds].some((kind) => !named.has(kind))) section.append(legend(kinds));
   return section;
+}
+
+/** The share of a group's time that a full bar stands for: the largest in any group, so that bars can be compared. */
+export function shareOfFullBar(groups) {
+  return Math.max(...groups.flatMap((group) => [...group.places, ...group.apart].map(({ share }) => share)), LEAST_FULL);
 }
 
 /** Own places in their order, and each other one before the first that takes less time. */
@@ -219,7 +224,7 @@ function withUnits(text) {
 }
 
 /** A place of the program that works or waits, which leads to its line; or what is apart from all of them. */
-function placeRow(place, largest, go) {
+function placeRow(place, fullShare, go) {
   const row = element("div", undefined, place.file ? { role: "link", tabindex: "0", class: "place" } : { class: "apart" });
   if (place.file) {
     const open = () => go({ file: place.file, line: place.line });
@@ -237,7 +242,7 @@ function placeRow(place, largest, go) {
   } else text.append(element("span", withUnits([name, place.text].filter(Boolean).join(": "))));
   text.title = [[routine, at].join(" · "), place.text, words].filter(Boolean).join("\n");
   row.append(element("b", timeOf(place.ns), { class: "num" }),
-    element("span", shareOf(place.share, 1), { class: "num soft" }), bar(place.parts, largest), text);
+    element("span", shareOf(place.share, 1), { class: "num soft" }), bar(place.parts, (fullShare * place.ns) / place.share), text);
   return row;
 }
 
@@ -260,7 +265,7 @@ function lanes({ title, lanes: all, more }, notes) {
     list.append(row);
   }
   section.append(list, legend(new Set(words.keys()), words));
-  if (more) section.append(element("p", `and ${more} more, which do less`, { class: "soft small" }));
+  if (more) section.append(element("p", `and ${more} more, which ${more > 1 ? "do" : "does"} less`, { class: "soft small" }));
   section.append(...notes.map((line) => element("p", plain(line))));
   return section;
 }

@@ -14,7 +14,7 @@ import { after, spans, Timeline, within } from "../../../taupy/report/static/tim
 import { outline, scales } from "../../../taupy/report/static/roofline.js";
 import { plain, quiet } from "../../../taupy/report/static/words.js";
 import { count, estimate, shareOf, timeOf } from "../../../taupy/report/static/numbers.js";
-import { besideSteps, hidesMost } from "../../../taupy/report/static/overview.js";
+import { besideSteps, hidesMost, shareOfFullBar } from "../../../taupy/report/static/overview.js";
 import { fitting } from "../../../taupy/report/static/tip.js";
 import { arranged, cell, SortedTable } from "../../../taupy/report/static/table.js";
 
@@ -385,4 +385,12 @@ test("all times of routines of a sampled trial are estimates", () => { // the la
   assert.deepEqual([timeOf(3.1e9), shareOf(1, 2)], ["3.10 s", "50.0 %"]);
   estimate();
   assert.deepEqual([timeOf(3.1e9), shareOf(1, 2)], ["~3.10 s", "~50.0 %"]);
+});
+
+test("bars of all groups of threads have one scale, and a place of hardly any time has no full one", () => {
+  const group = (places, apart = []) => ({ places: places.map((share) => ({ share })), apart: apart.map((share) => ({ share })) });
+  assert.equal(shareOfFullBar([group([0.93, 0.02]), group([0.31])]), 0.93);
+  assert.equal(shareOfFullBar([group([0.2], [0.6])]), 0.6);
+  assert.equal(shareOfFullBar([group([0.0004])]), 0.1);
+  assert.equal(shareOfFullBar([group([])]), 0.1);
 });
