@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from taupy.model.profile import LayerFacts
 from taupy.pprof.view import Cell, Column
+from taupy.units import several
 
 COLUMNS = (
     Column("parameters", "prefixed", "Params", width=6, spare=True),
@@ -102,7 +103,11 @@ def notes(rows: Sequence[Described]) -> list[str]:
     ]
     names = sorted({name for row in rows for name in row.unknown})
     if names:
-        more = f" and {len(names) - _NAMED_AT_MOST} others" if len(names) > _NAMED_AT_MOST else ""
+        more = (
+            f" and {several(len(names) - _NAMED_AT_MOST, 'other')}"
+            if len(names) > _NAMED_AT_MOST
+            else ""
+        )
         remarks.append(f"no formula for: {', '.join(names[:_NAMED_AT_MOST])}{more}")
     return remarks
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Final, Literal, get_args
 
 from taupy.model.profile import TIME, Metric, Profile, ThreadProfile
+from taupy.units import several
 
 SAMPLES: Final = Metric("samples", "count")
 """The metric of a sampler that does not state the unit of its samples."""
@@ -65,7 +66,7 @@ def _threads(profile: Profile) -> str:
 
 def _streams(profile: Profile) -> str:
     count = sum(thread.thread.kind != "host" for thread in profile.threads)
-    return f"{count} streams of GPUs" if count else ""
+    return f"{several(count, 'stream')} of GPUs" if count else ""
 
 
 def _if_any(words: str, of_thread: Callable[[ThreadProfile], object]) -> Callable[[Profile], str]:

@@ -18,6 +18,7 @@ from taupy.model.gpu import UNCONFIGURED, Activity, Configuration, Launch
 from taupy.model.kinds import ActivityKind
 from taupy.model.profile import ROOT_TIMER, Statistics, Thread, ThreadProfile, Timer, UserEvent
 from taupy.model.streams import Owner, StreamBuilder
+from taupy.units import several
 
 NOWHERE: Final = -1
 """The code of an unknown launch."""
@@ -194,7 +195,7 @@ class Waits:
             yield code, summed.event(f"Wait: {name}", "ns")
 
     def notes(self) -> list[str]:
-        return [f"omitted: {self.lost} waits without a known call"] if self.lost else []
+        return [f"omitted: {several(self.lost, 'wait')} without a known call"] if self.lost else []
 
 
 def api_timer(name: str) -> Timer:

@@ -46,7 +46,7 @@ _NEVER: Final = 1 << 63
 _NOT_ALIKE: Final = frozenset((1, 6, 16))
 """Fields of events that may mean something else in another event of the same bytes."""
 _MOST_SEEN: Final = 4096
-_UNOPENED: Final = "ends of slices without a beginning"
+_UNOPENED: Final = "end", "of slices without a beginning"
 _PHASES_LEFT_OUT: Final = "CDIMNOPRTcinpstv()"  # of Chrome's traces: instants, counters, flows
 
 Message = dict[int, list[int | bytes]]
@@ -245,7 +245,7 @@ class _Reading:
         self._clocks = Clocks()
         self._heads: dict[_Head, int] = {}
         self._first, self._last = _NEVER, -_NEVER
-        self._left_out: Counter[str] = Counter()
+        self._left_out: Counter[tuple[str, str]] = Counter()
         self._unclosed = self._outlasting = self._nameless = self._gaps = 0
         self.stray = 0  # zero bytes between packets
 
@@ -272,7 +272,7 @@ class _Reading:
             if 44 in packet and (thread := _inner(packet, 44)) is not None:
                 self._describe_legacy(thread, sequence_id, sequence)
             if _number(packet, 13) & 2 and not sequence.complete:
-                self._left_out["packets that rely on packets that were lost"] += 1
+                self._left_out["packet", "relying on packets that were lost"] += 1
                 return
             stamp = _last(packet, 8)
             clock = self._clocks.clock(_number(packet, 58) or sequence.clock, sequence_id)
@@ -370,10 +370,10 @@ class _Reading:
             kind, took, track = self._legacy(legacy, key, track, event, sequence)
         if kind not in (1, 2):
             if kind not in (3, 4):
-                self._left_out[f"events of the unknown type {kind}"] += 1
+                self._left_out["event", f"of the unknown type {kind}"] += 1
             return
         if moment is None:
-            self._left_out["events without a time"] += 1
+            self._left_out["event", "without a time"] += 1
             return
         if took is not None:
             track.took[len(track.heads)] = took
@@ -517,7 +517,8 @@ class _Reading:
                 f"{self._outlasting} slices outlasted the slice around them; they end with it"
             )
         return notes + [
-            f"omitted: {count} {what}" for what, count in sorted(self._left_out.items())
+            f"omitted: {several(count, noun)} {about}"
+            for (noun, about), count in sorted(self._left_out.items())
         ]
 
     def _used(self) -> dict[TrackKey, _Track]:

@@ -31,6 +31,7 @@ _MOST_NOTES: Final = 20
 _MOST_NAMED: Final = 8
 _OF_A_FILE: Final = re.compile(r"^the file(?= is truncated)")
 _NUMBER: Final = re.compile(r"\d+")
+_MANY: Final = re.compile(r"s\b")  # of words whose number may differ
 _RANK: Final = re.compile(r"rank[^0-9a-z]{0,2}(\d{1,7})", re.IGNORECASE)
 
 
@@ -88,7 +89,7 @@ def _summed(notes: Counter[str]) -> list[str]:
     """Each note once, with the number of files that have it; numbers in notes may differ."""
     shapes: dict[str, tuple[str, int]] = {}
     for line, count in notes.items():
-        shape = _NUMBER.sub("0", line)
+        shape = _MANY.sub("", _NUMBER.sub("0", line))
         first, before = shapes.get(shape, (line, 0))
         shapes[shape] = (first, before + count)
     lines = [

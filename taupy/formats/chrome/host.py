@@ -179,7 +179,7 @@ class Host:
         if self._unended:
             self.notes.append(f"{self._unended} slices have no end; they end with their thread")
         if self._unbegun:
-            self.notes.append(f"omitted: {self._unbegun} ends without a beginning")
+            self.notes.append(f"omitted: {several(self._unbegun, 'end')} without a beginning")
         if self._cut:
             calls = several(self._cut, "Python call")
             self.notes.append(

@@ -33,6 +33,7 @@ from taupy.model.progress import Progress
 from taupy.model.timers import Timers
 from taupy.network import layers
 from taupy.network.operators import GROUP
+from taupy.units import several
 
 NOBODY: Final = (0, 0)
 
@@ -57,7 +58,7 @@ class TraceReader:
         self._counters: dict[ThreadKey, dict[tuple[str, str], Statistics]] = {}
         self.process_facts: dict[Hashable, dict[str, str]] = {}
         self._thread_names: dict[ThreadKey, str] = {}
-        self._left_out: dict[str, int] = {}
+        self._left_out: dict[tuple[str, str], int] = {}  # by noun and what is said of it
         self._whole_microseconds = True
         self._inputs = OperatorInputs()
         self._signatures: dict[bytes, int] = {}
@@ -89,20 +90,20 @@ class TraceReader:
         elif kind in ("i", "I", "n", "R"):
             self._instant(event)
         elif kind is None:
-            self._leave_out("events without ph")
+            self._leave_out("event", "without ph")
         elif kind not in ("t", "P", "N", "O", "D", "v", "V", "c", "(", ")", "T", "p"):
-            self._leave_out(f"events of unknown kind ph={str(kind)[:20]!r}")
+            self._leave_out("event", f"of unknown kind ph={str(kind)[:20]!r}")
         elif kind in ("P", "T", "p"):
-            self._leave_out(f"events of the kind ph={kind!r}")
+            self._leave_out("event", f"of the kind ph={kind!r}")
 
     def _slice(self, event: dict[str, Any]) -> None:
         start = self._time(event.get("ts"))
         duration = self._time(event.get("dur", 0))
         if start is None or duration is None:
-            self._leave_out("slices without a time")
+            self._leave_out("slice", "without a time")
             return
         if not 0 <= duration < limits.SLICE_NS:
-            self._leave_out("slices that end before they begin")
+            self._leave_out("slice", "with an end before the beginning")
             return
         category = event.get("cat")
         category = category if isinstance(category, str) else ""
@@ -123,7 +124,7 @@ class TraceReader:
             self._counted.add(event, name, start, args)
             return
         if kind in values.LEFT_OUT:
-            self._leave_out(f"slices of the category {category}")
+            self._leave_out("slice", f"of the category {category}")
             return
         link, about = -1, 0
         if args:
@@ -175,7 +176,7 @@ class TraceReader:
     def _half(self, event: dict[str, Any], kind: str) -> None:
         moment = self._time(event.get("ts"))
         if moment is None:
-            self._leave_out("slices without a time")
+            self._leave_out("slice", "without a time")
             return
         name, category = event.get("name"), event.get("cat")
         place = self._place(
@@ -189,7 +190,7 @@ class TraceReader:
     def _asynchronous_half(self, event: dict[str, Any], begins: bool) -> None:
         moment = self._time(event.get("ts"))
         if moment is None:
-            self._leave_out("slices without a time")
+            self._leave_out("slice", "without a time")
             return
         name, category = event.get("name"), str(event.get("cat", ""))[:1000]
         place = self._place(name if isinstance(name, str) else "(unnamed)", category)
@@ -205,9 +206,9 @@ class TraceReader:
             if slices is not None:
                 slices.track.append(slice.track)
         for count, what in (
-            (halves.unended, "asynchronous slices without an end"),
-            (halves.unbegun, "ends without a begin"),
-            (halves.endless, "slices of over 100 days"),
+            (halves.unended, ("asynchronous slice", "without an end")),
+            (halves.unbegun, ("end", "without a begin")),
+            (halves.endless, ("slice", "of over 100 days")),
         ):
             if count:
                 self._left_out[what] = self._left_out.get(what, 0) + count
@@ -226,12 +227,12 @@ class TraceReader:
     def _counter(self, event: dict[str, Any]) -> None:
         args, name = event.get("args"), str(event.get("name", ""))[: limits.TRACE_NAME]
         if not isinstance(args, dict):
-            self._leave_out("counters without a value")
+            self._leave_out("counter", "without a value")
             return
         for series, value in args.items():
             number = values.real(value)
             if number is None:
-                self._leave_out("counters without a value")
+                self._leave_out("counter", "without a value")
                 continue
             title = name if series in (name, "value", "") or not name else f"{name}: {series}"
             self._count((event.get("pid"), None), title, "", number)
@@ -239,7 +240,7 @@ class TraceReader:
     def _instant(self, event: dict[str, Any]) -> None:
         args = event.get("args")
         if event.get("name") != "[memory]" or not isinstance(args, dict):
-            self._leave_out("instants")
+            self._leave_out("instant")
             return
         device = "CPU" if args.get("Device Type") == 0 else f"device {args.get('Device Id')}"
         key = (event.get("pid"), event.get("tid"))
@@ -253,7 +254,7 @@ class TraceReader:
 
     def _count(self, key: tuple[Any, Any], title: str, unit: str, number: float) -> None:
         if not _hashable(*key):
-            self._leave_out("counters without a place")
+            self._leave_out("counter", "without a place")
             return
         counters = self._counters.setdefault(key, {})
         samples = counters.get((title, unit))
@@ -288,7 +289,7 @@ class TraceReader:
         try:
             slices = self._threads.get(key)
         except TypeError:
-            self._leave_out("slices without a place")
+            self._leave_out("slice", "without a place")
             return None
         if slices is None:
             slices = self._threads[key] = Slices(len(self._threads))
@@ -319,7 +320,8 @@ class TraceReader:
             place = places[name] = self._timer_place(values.host_timer(name, category))
         return place
 
-    def _leave_out(self, what: str) -> None:
+    def _leave_out(self, noun: str, about: str = "") -> None:
+        what = noun, about
         if what in self._left_out or len(self._left_out) < 50:
             self._left_out[what] = self._left_out.get(what, 0) + 1
 
@@ -440,7 +442,7 @@ class TraceReader:
         groups = {group for at in set(slices.timer) for group in self.timers[at].groups}
         if groups <= values.PYTHON_GROUPS and not slices.has_links():
             del self._threads[NOBODY]
-            what = "Python routines of threads that torch.profiler does not know"
+            what = "Python routine", "of threads that torch.profiler does not know"
             self._left_out[what] = len(slices.start)
 
     def _launching_timers(self) -> frozenset[int]:
@@ -481,12 +483,17 @@ class TraceReader:
         if events.cut_off:
             notes.append(f"the file is truncated ({events.cut_off}): the trial is incomplete")
         if events.broken:
-            notes.append(f"{events.broken} events cannot be read (first {events.first_broken})")
+            notes.append(
+                f"{several(events.broken, 'event')} cannot be read (first {events.first_broken})"
+            )
         if events.mended:
             notes.append(f"{events.mended} events were not valid JSON and were repaired")
         if events.not_utf8:
             notes.append("some bytes were not UTF-8 and were replaced")
-        notes += [f"omitted: {count} {what}" for what, count in sorted(self._left_out.items())]
+        notes += [
+            f"omitted: {several(count, noun)} {about}".rstrip()
+            for (noun, about), count in sorted(self._left_out.items())
+        ]
         return notes + host.notes + self.gpu.notes + self._counted.notes + self._comms.notes
 
 

@@ -25,7 +25,7 @@ from taupy.model.kernel_names import kernel_timer
 from taupy.model.launch_counts import LaunchCounts
 from taupy.model.profile import TIME, Metric, Profile, Thread, Timer
 from taupy.model.work import PER_SECOND
-from taupy.units import listing
+from taupy.units import listing, several
 
 _FACTS: Final = ("launch__", "device__", "c2clink__", "nvlink__", "numa__", "profiler__")
 
@@ -250,7 +250,8 @@ class CountedLaunches:
             )
         if self.left_out:
             notes.append(
-                f"{self.left_out} values of metrics beyond the first {limits.NCU_METRICS} left out"
+                f"{several(self.left_out, 'value')} of metrics beyond the first "
+                f"{limits.NCU_METRICS} left out"
             )
         if self.untimed:
             notes.append(

@@ -37,6 +37,7 @@ from taupy.model.gpu import Configuration, extent
 from taupy.model.kernel_names import kernel_timer
 from taupy.model.profile import TIME, Metric, Profile, Thread, Timer
 from taupy.model.progress import Progress
+from taupy.units import several
 
 KNOWN_MAJOR: Final = 3
 """The newest known major version of the exported schema."""
@@ -226,7 +227,7 @@ def _streams(
                 progress.advance(0x4000)
         missing += tables.count(table) - number
     if missing:
-        notes.append(f"left out: {missing} records of GPU work without usable stamps")
+        notes.append(f"left out: {several(missing, 'record')} of GPU work without usable stamps")
     if lost:
         notes.append(f"{lost} records of GPU work have no API call that launched them")
     if unread:

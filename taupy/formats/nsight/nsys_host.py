@@ -30,6 +30,7 @@ from taupy.model.progress import Progress
 from taupy.model.streams import Owner
 from taupy.model.timers import Timers
 from taupy.network import operators
+from taupy.units import several
 
 _RUNTIME: Final = "CUPTI_ACTIVITY_KIND_RUNTIME"
 _NVTX: Final = "NVTX_EVENTS"
@@ -157,7 +158,9 @@ class Hosts:
                 self.span = (min(span[0], first), max(span[1], last))
         lost = sum(self._slices_of(table) for table in tables) - taken
         if lost:
-            self._notes.append(f"left out: {lost} slices without usable stamps or thread")
+            self._notes.append(
+                f"left out: {several(lost, 'slice')} without usable stamps or thread"
+            )
         if unclosed:
             self._notes.append(f"{unclosed} NVTX ranges were open at the end of the recording")
 

@@ -173,7 +173,7 @@ def test_a_wait_is_an_event_of_the_call_that_waited(tmp_path):
     (wait,) = only.user_events
     assert (wait.name, wait.count, wait.mean, wait.row) == ("Wait: Stream Sync", 1, 800, 1)
     assert profile.timers[only.tree.timer[1]].groups == ("CUDA_API", "GPU_SYNC")
-    assert "1 waits without a known call" in notes(profile)
+    assert "1 wait without a known call" in notes(profile)
 
 
 def test_an_annotation_that_opens_in_one_routine_and_closes_in_the_next(tmp_path):
@@ -290,9 +290,9 @@ def test_begin_and_end_pairs_counters_and_asynchronous_slices(tmp_path):
     )
     for said in (
         "1 slices have no end",
-        "1 ends without a begin",
-        "1 events without ph",
-        "1 instants",
+        "1 end without a begin",
+        "1 event without ph",
+        "1 instant",
     ):
         assert said in notes(profile)
 
@@ -344,8 +344,8 @@ def test_an_id_may_begin_in_one_process_and_end_in_another(tmp_path, begin, end,
     assert profile.node_metadata[0]["PID"] == "1"
     slices = {name: (calls, time) for name, (calls, time, _) in paths(profile, (0, 0, 0)).items()}
     assert slices == {"g": (1, 5000)} | ({"f": found} if found else {})
-    assert ("1 ends without a begin" in notes(profile)) is (found is None)
-    assert ("1 asynchronous slices without an end" in notes(profile)) is (found is None)
+    assert ("1 end without a begin" in notes(profile)) is (found is None)
+    assert ("1 asynchronous slice without an end" in notes(profile)) is (found is None)
 
 
 def test_an_id_that_two_processes_use_is_one_of_each(tmp_path):
@@ -446,7 +446,7 @@ def test_the_last_event_is_counted_if_it_cannot_be_read(tmp_path, text):
         path.write_text(text.format(GOOD, f'{{"ph":"X","name":"{odd}",{AT}}}'))
         profile = read(path)
         assert profile.state == "complete"
-        assert "1 events cannot be read (first traceEvents[1]: Expecting" in notes(profile)
+        assert "1 event cannot be read (first traceEvents[1]: Expecting" in notes(profile)
 
 
 def test_many_broken_events_do_not_take_for_ever(tmp_path):

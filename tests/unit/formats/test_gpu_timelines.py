@@ -79,7 +79,7 @@ def test_two_processes_that_launch_stay_two(report):
 
 def test_slices_of_unknown_threads_are_left_out_and_counted(report):
     text = report(helper(MS), main(MS))
-    assert "note: import: omitted: 1 Python routines of threads that torch.profiler" in text
+    assert "note: import: omitted: 1 Python routine of threads that torch.profiler" in text
 
 
 @pytest.mark.parametrize(
@@ -165,7 +165,7 @@ def test_notes_of_the_import_are_one_line(report):
     omitted = made.slice_("Trace", "PyTorch Profiler", 0, MS)
     instant = {"ph": "i", "name": "Record Window End", "pid": 42, "tid": 42, "ts": 1}
     text = report(main(MS), omitted, instant)
-    assert "note: import: omitted: 1 instants; omitted: 1 slices of the category Trace\n" in text
+    assert "note: import: omitted: 1 instant; omitted: 1 slice of the category Trace\n" in text
 
 
 def test_python_between_launches_is_still_found(report):

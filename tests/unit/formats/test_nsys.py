@@ -246,7 +246,7 @@ def test_stamps_that_are_none_are_left_out(tmp_path):
     profile = read(file.done())
     assert paths(profile, (0, 0, 0)) == {"cudaFree": (1, 10, 10)}
     assert "left out: 4 slices without usable stamps" in profile.metadata[IMPORT_NOTES]
-    assert "left out: 1 records of GPU work without usable" in profile.metadata[IMPORT_NOTES]
+    assert "left out: 1 record of GPU work without usable" in profile.metadata[IMPORT_NOTES]
 
 
 def test_what_is_not_an_nsys_file_is_refused_in_one_line(tmp_path, small):

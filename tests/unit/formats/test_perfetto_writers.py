@@ -178,7 +178,7 @@ def test_packets_that_rely_on_lost_ones_are_left_out_and_counted(tmp_path):
     }
     assert profile.metadata[IMPORT_NOTES].splitlines() == [
         "packets were lost in 1 place: what they held is missing",
-        "omitted: 4 packets that rely on packets that were lost",
+        "omitted: 4 packets relying on packets that were lost",
     ]
 
 
@@ -290,7 +290,7 @@ def test_names_that_the_file_does_not_hold_are_counted(tmp_path):
     }
     assert profile.metadata[IMPORT_NOTES].splitlines() == [
         "2 slices have a name that the file does not hold",
-        "omitted: 1 events without a time",
+        "omitted: 1 event without a time",
     ]
 
 
@@ -358,5 +358,5 @@ def test_slices_that_outlast_those_around_them_end_with_them(tmp_path):
     }
     assert profile.metadata[IMPORT_NOTES].splitlines() == [
         "3 slices outlasted the slice around them; they end with it",
-        "omitted: 1 ends of slices without a beginning",
+        "omitted: 1 end of slices without a beginning",
     ]

@@ -174,7 +174,7 @@ def test_notes_of_many_files_are_few(tmp_path):
         instants = [{"ph": "i", "ts": 1, "name": "x", "pid": 1, "tid": 1}] * (rank + 1)
         put(tmp_path, f"rank{rank}.json", rank, [*slices([(1_000, 2_000)]), *instants])
     notes = read(tmp_path)[-1].metadata["taupy.health.import"].splitlines()
-    assert notes == ["omitted: 1 instants (and similarly in 29 more files)"]
+    assert notes == ["omitted: 1 instant (and similarly in 29 more files)"]
 
 
 def test_files_that_are_left_out_or_truncated_are_named(folder):
