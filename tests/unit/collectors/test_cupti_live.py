@@ -577,7 +577,7 @@ def test_a_trace_says_where_the_time_of_the_gpu_went(gpu):
     assert time_of_gpu.idle_ns == gpu_times(gpu)[0, 1].idle_ns == gaps
     assert time_of_gpu.host == "calls"
     text = in_process.taupy("kernels", "--db", gpu.folder / "taupy.db", "--activity").stdout
-    assert "GPU 0: of " in text and "between its calls of CUDA is not known" in text
+    assert "GPU 0 (Fake H100): of " in text and "between its calls of CUDA is not known" in text
 
 
 def gpu_times(gpu):
