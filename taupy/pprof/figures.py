@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import math
+import operator
 import re
 from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from heapq import nlargest, nsmallest
-from typing import Any, Literal, NamedTuple, get_args
+from itertools import compress, repeat
+from typing import Any, Literal, NamedTuple, TypeVar, get_args
 
 from taupy.model.answer import Answer
 from taupy.model.metric import Metric
 from taupy.model.rows import TimerRow
 from taupy.pprof.view import Cell, Column, Kind, View
+
+T = TypeVar("T")
 
 SortKey = Literal[
     "inclusive",
@@ -153,9 +157,15 @@ def first(listed: Sequence[Figures], order: Order, answer: Answer | None) -> lis
     ]
 
 
-def taken(column: Sequence[float], rows: Sequence[int]) -> Sequence[float]:
+def taken(column: Sequence[T], rows: Sequence[int]) -> Sequence[T]:
     """These rows of a column."""
     return column if rows == range(len(column)) else [*map(column.__getitem__, rows)]
+
+
+def sort_keys(column: Sequence[float], rows: Sequence[int]) -> Sequence[float]:
+    """These rows of a column, with undefined values below all numbers."""
+    keys = taken(column, rows)
+    return keys if isinstance(keys, array) else [*map(sortable, keys)]  # arrays are of integers
 
 
 def candidates(values: Values, rows: Sequence[int], order: Order) -> Sequence[int]:
@@ -163,15 +173,12 @@ def candidates(values: Values, rows: Sequence[int], order: Order) -> Sequence[in
     if order.limit is None or len(rows) <= order.limit or order.sort in ("name", "stddev"):
         return rows
     name, _, per_call = order.sort.partition("-")
-    keys: Sequence[float] = taken(getattr(values, name), rows)
+    keys = sort_keys(getattr(values, name), rows)
     if per_call:
         keys = [*map(sortable, map(ratio, keys, taken(values.calls, rows)))]
-    elif not isinstance(keys, array):  # of integers
-        keys = [*map(sortable, keys)]
-    bound = (nsmallest if order.reverse else nlargest)(max(order.limit, 1), keys)[-1]
-    if order.reverse:
-        return [row for row, key in zip(rows, keys, strict=True) if key <= bound]
-    return [row for row, key in zip(rows, keys, strict=True) if key >= bound]
+    chosen, meets = (nsmallest, operator.le) if order.reverse else (nlargest, operator.ge)
+    bound = chosen(max(order.limit, 1), keys)[-1]
+    return [*compress(rows, map(meets, keys, repeat(bound)))]
 
 
 def _key(order: Order) -> tuple[Callable[[Figures], Any], bool]:

@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import compress
 from typing import Any, Literal, Protocol, get_args
 
 from taupy.model.answer import Answer
@@ -149,7 +150,7 @@ class _Rows:
     def _routine_of(self) -> Sequence[Hashable]:
         """Of each row, what is equal for equal names."""
         alike = self._naming.alike(self._answer.table.labels["timer"])
-        return [*map(alike.__getitem__, self._answer.table.codes["timer"])]
+        return figures.taken(alike, self._answer.table.codes["timer"])
 
     def routines(self, rows: Sequence[int]) -> list[list[Figures]]:
         """The figures of these rows by routine."""
@@ -161,9 +162,9 @@ class _Rows:
     def on_thread(self, rows: Sequence[int], kind: str) -> tuple[list[Figures], float]:
         """The figures of a thread that are shown, and the value of which percentages are shares."""
         values = self._values
-        whole = max(map(figures.sortable, figures.taken(values.inclusive, rows)), default=0)
+        whole = max(figures.sort_keys(values.inclusive, rows), default=0)
         if kind == "stream":  # a stream has no root row with its total
-            whole = max(whole, sum(map(figures.sortable, figures.taken(values.exclusive, rows))))
+            whole = max(whole, sum(figures.sort_keys(values.exclusive, rows)))
         return self._first(rows), whole
 
     def summed(
@@ -172,7 +173,7 @@ class _Rows:
         """The figures over threads that are shown, and the value of which percentages are shares; 0
         if there are none. (Only means of what is shown are taken: the mean has those of the
         total.)"""
-        if statistic == "total" and len({*map(self._routine_of.__getitem__, rows)}) == len(rows):
+        if statistic == "total" and len({*figures.taken(self._routine_of, rows)}) == len(rows):
             whole = max(figures.taken(self._values.inclusive, rows), default=0)
             return self._first(rows), whole
         summed = [over.summary(of_routine, statistic) for of_routine in self.routines(rows)]
@@ -193,10 +194,13 @@ class _Rows:
         if len(shown) == len(rows):
             return shown
         above = {row.rows[0] for row in shown}
-        rest = [row for row in rows if row not in above]
-        calls, subroutines, exclusive, _ = (figures.taken(column, rest) for column in values)
-        own = sum(exclusive) if answer.additive else answer.total(rest)
-        return [*shown, figures.others(sum(calls), sum(subroutines), own)]
+        beyond = [row not in above for row in rows]
+        calls, subroutines, own = (
+            sum(compress(figures.taken(column, rows), beyond)) for column in values[:3]
+        )
+        if not answer.additive:
+            own = answer.total(compress(rows, beyond))
+        return [*shown, figures.others(calls, subroutines, own)]
 
     def _figures(self, rows: Sequence[int]) -> list[Figures]:
         return figures.of(self._values, rows, self._timers(rows))

@@ -410,10 +410,10 @@ class TimerNames:
         of_id = labels(self._db, "timer", ids)
         return [of_id[id][0] for id in ids]
 
-    def alike(self, ids: Sequence[int]) -> list[Hashable]:
+    def alike(self, ids: Sequence[int]) -> Sequence[Hashable]:
         """For each id, something that is equal if the full names are."""
         shared: dict[int, str] = dict(self._db.rows(_SHARED))
-        return [shared.get(id, id) for id in ids] if shared else [*ids]
+        return [shared.get(id, id) for id in ids] if shared else ids
 
 
 def _inherited(
