@@ -323,6 +323,28 @@ def test_a_printout_has_all_tabs_and_all_that_is_folded(opened):
     assert not page.evaluate(shown)
 
 
+SQUEEZED = """() => [...document.querySelectorAll("canvas")].filter((it) => it.clientWidth
+  && Math.abs(it.width / it.height / (it.clientWidth / it.clientHeight) - 1) > 0.05)
+  .map((it) => it.ariaLabel)"""
+
+BROKEN = """() => [...document.querySelectorAll("td.right")].filter((cell) => {
+  const range = document.createRange();
+  range.selectNodeContents(cell);
+  return new Set([...range.getClientRects()].map(({ top }) => Math.round(top))).size > 1;
+}).map((cell) => cell.textContent)"""
+
+
+def test_on_paper_nothing_is_squeezed_and_no_number_is_broken(opened):
+    page = opened("one")
+    page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
+    page.emulate_media(media="print")
+    if not page.evaluate("matchMedia('print').matches"):
+        pytest.skip("this browser is not told to show what it prints")
+    page.evaluate("document.body.style.width = '640px'")  # of paper: nothing is drawn anew
+    assert page.evaluate(SQUEEZED) == []
+    assert page.evaluate(BROKEN) == []
+
+
 UNNAMED = """() => {
   const named = (it) => it.ariaLabel || it.getAttribute("aria-label") || it.textContent.trim()
     || it.labels?.[0]?.textContent.trim() || it.closest("label")?.textContent.trim();
@@ -548,6 +570,14 @@ def test_a_line_is_sent_as_a_link_and_the_next_hot_one_is_a_key_away(opened):
     assert "lines without time" in again.locator("#tab-source .gap").first.text_content()
     again.locator("#tab-source .gap button").first.click()
     assert again.locator("#tab-source .gap").count() == 0
+
+
+def test_blank_lines_between_routines_take_no_room(opened):
+    page = opened("one", "tab=source")
+    code = page.locator("#tab-source .ln:not(.head) pre")
+    assert code.count() > 4 and all(text.strip() for text in code.all_text_contents())
+    page.check("#tab-source .controls input")
+    assert code.all_text_contents() == TRAIN.split("\n")
 
 
 def test_hot_lines_are_a_key_away_wherever_the_focus_is(opened):

@@ -64,3 +64,10 @@ export function bar(parts, whole) {
   }
   return made;
 }
+
+const LEAST_FULL = 0.1; // share of its threads' time that a full bar stands for, at least
+
+/** The share of a group's time that a full bar stands for: the largest in any group, so that bars can be compared. */
+export function shareOfFullBar(groups) {
+  return Math.max(...groups.flatMap((group) => [...group.places, ...group.apart].map(({ share }) => share)), LEAST_FULL);
+}

@@ -198,3 +198,8 @@ export function shown(value, kind) {
   if (value === null) return "";
   return typeof value === "number" ? FORMATS[kind](value) : String(value);
 }
+
+/** Text in which no line ends between a number and its unit. */
+export function withUnits(text) {
+  return text.replace(/(\d) (?=([num]?s|[KMG]iB|B|%)(?!\w))/g, "$1\u00a0");
+}

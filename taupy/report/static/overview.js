@@ -1,8 +1,8 @@
 // The overview: where the time goes, in the words and lines of the program (see report/front.py).
 import { lineChart } from "./chart.js";
 import { paintMade } from "./course.js";
-import { bar, legend, palette } from "./kinds.js";
-import { count, duration, shareOf, timeOf } from "./numbers.js";
+import { bar, legend, palette, shareOfFullBar } from "./kinds.js";
+import { count, duration, shareOf, timeOf, withUnits } from "./numbers.js";
 import { element } from "./table.js";
 import { fitting } from "./tip.js";
 import { spans } from "./timeline.js";
@@ -11,7 +11,6 @@ import { plain } from "./words.js";
 const MOST_PLACES = 8;
 const MOST_OTHERS = 3;
 const LEAST = 0.005; // share of the threads' time below which a place is not shown
-const LEAST_FULL = 0.1; // share of its threads' time that a full bar stands for, at least
 const LEAST_TRACED = 0.2; // share of the run that a trace must have recorded to be shown as all of it
 const LEAST_GAP = 0.01; // share of the run from which on a pause between steps is named
 const SIGNS = { large: "▲", medium: "◆", small: "●" };
@@ -203,11 +202,6 @@ function places(data, go) {
   return section;
 }
 
-/** The share of a group's time that a full bar stands for: the largest in any group, so that bars can be compared. */
-export function shareOfFullBar(groups) {
-  return Math.max(...groups.flatMap((group) => [...group.places, ...group.apart].map(({ share }) => share)), LEAST_FULL);
-}
-
 /** Own places in their order, and each other one before the first that takes less time. */
 function merged(own, apart) {
   const rows = [...own];
@@ -216,11 +210,6 @@ function merged(own, apart) {
     rows.splice(at < 0 ? rows.length : at, 0, each);
   }
   return rows;
-}
-
-/** Text in which no line ends between a number and its unit. */
-function withUnits(text) {
-  return text.replace(/(\d) (?=([num]?s|[KMG]iB|B|%)(?!\w))/g, "$1\u00a0");
 }
 
 /** A place of the program that works or waits, which leads to its line; or what is apart from all of them. */

@@ -235,8 +235,17 @@ export class SourcePanel extends Listing {
     return kept;
   }
 
+  /** The lines without blank ones that are not between two lines of a routine. */
+  withoutBlanks(kept) {
+    const indent = (line) => (this.lines[line - 1] ?? "").search(/\S/);
+    return new Set([...kept].filter((line) => {
+      const isInside = kept.has(line - 1) && kept.has(line + 1) && indent(line + 1) >= Math.max(indent(line - 1), 1);
+      return line === this.chosen || indent(line) >= 0 || isInside;
+    }));
+  }
+
   fill() {
-    const kept = this.all.checked ? null : this.shownLines();
+    const kept = this.all.checked ? null : this.withoutBlanks(this.shownLines());
     const isHidden = (line) => kept && line <= this.lines.length && !kept.has(line);
     const rows = [this.headRow()];
     for (let at = 1; at <= this.lines.length; at++) {
@@ -251,7 +260,7 @@ export class SourcePanel extends Listing {
         at = end - 1;
         continue;
       }
-      rows.push(this.row(at));
+      if (!isHidden(at) || this.lines[at - 1].trim()) rows.push(this.row(at));
     }
     this.list.replaceChildren(...rows);
   }

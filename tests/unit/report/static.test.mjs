@@ -10,11 +10,12 @@ import { boxes, pathTo } from "../../../taupy/report/static/flame.js";
 import { foldedRows, hottest, Inverted, outermostWhere, TopDown } from "../../../taupy/report/static/flame_tree.js";
 import { Forest } from "../../../taupy/report/static/forest.js";
 import { Heat, labelled } from "../../../taupy/report/static/heat.js";
+import { shareOfFullBar } from "../../../taupy/report/static/kinds.js";
 import { after, spans, Timeline, within } from "../../../taupy/report/static/timeline.js";
 import { outline, scales } from "../../../taupy/report/static/roofline.js";
 import { plain, quiet } from "../../../taupy/report/static/words.js";
 import { count, estimate, shareOf, timeOf } from "../../../taupy/report/static/numbers.js";
-import { besideSteps, hidesMost, shareOfFullBar } from "../../../taupy/report/static/overview.js";
+import { besideSteps, hidesMost } from "../../../taupy/report/static/overview.js";
 import { fitting } from "../../../taupy/report/static/tip.js";
 import { arranged, cell, SortedTable } from "../../../taupy/report/static/table.js";
 
