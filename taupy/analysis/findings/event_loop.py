@@ -39,6 +39,7 @@ from taupy.analysis.findings.trial import Trial
 from taupy.analysis.known_routines import is_select, is_wait
 from taupy.dataclass import NamedTuple
 from taupy.model.finding import Finding
+from taupy.model.profile import LEAST_LOOKS
 from taupy.model.rows import ThreadRow, TimerRow
 from taupy.state.lines import READY
 from taupy.units import count, duration, percent
@@ -119,16 +120,24 @@ def _blocked(trial: Trial, tasks: dict[ThreadRow, int]) -> Iterator[Finding]:
     for hot in hot_lines(trial, LEAST):
         if tasks.get(hot.thread, 0) < LEAST_TASKS:
             continue
-        ns = sum(
-            row.line.time_ns
+        waits = [
+            row.line
             for row in hot.rows
             if row.line.state in _WAITS and not (row.callee and is_wait(row.callee))
-        )
+        ]
+        # On a busy machine, what waits for a processor after that is no wait of this kind, and not
+        # to be counted in the run, either.
+        run_ns = trial.worked_ns * (1 - (trial.runnable(hot.thread) or 0.0))
+        if (
+            sum(line.time_ns for line in waits) < LEAST * run_ns
+            or sum(line.looks for line in waits) < LEAST_LOOKS
+        ):
+            continue
         rows = [row for row in calls.rows_of(hot.timer) if calls.thread[row] == hot.thread]
         above = [_coroutine(trial, row) for row in rows]
         inside = sum(calls.inclusive[row] for row, top in zip(rows, above, strict=True) if top)
         whole = sum(calls.inclusive[row] for row in rows)
-        if ns < LEAST * trial.worked_ns or inside < 0.9 * whole or not _comes_again(trial, hot):
+        if inside < 0.9 * whole or not _comes_again(trial, hot):
             continue
         coroutine = max((timer for timer in above if timer), key=lambda timer: above.count(timer))
         yield trial.finding(

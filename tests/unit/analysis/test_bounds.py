@@ -63,28 +63,49 @@ def test_it_is_no_more_than_the_routine_takes(trial):
     assert bound(trial, hot(trial, 5, 900)) == 1000
 
 
-def test_what_holds_up_an_event_loop_includes_getting_a_processor_again(monkeypatch):
-    """A coroutine's line that sleeps 30 ns, and waits 70 ns for a processor after that."""
-    sleeps, found = timer("sleeps"), []
+def blocked(monkeypatch, queued, worked_ns, **seen):
+    """The findings on a coroutine's line that was seen so long [ns] and often in these states."""
+    commits, found = timer("commits"), []
     rows = tuple(
-        LineRow(MAIN, sleeps, None, LineTime(0, None, 3, 3, 0, 9, state, 50, ns, ns, 1.0))
-        for state, ns in (("wait", 30), ("runnable", 70))
+        LineRow(MAIN, commits, None, LineTime(0, None, 3, 3, 0, 9, state, looks, ns, ns, 1.0))
+        for state, (ns, looks) in seen.items()
     )
-    line = Hot(sleeps, MAIN, 3, 100, 100.0, {"wait": 30, "runnable": 70}, rows)
+    whole = sum(ns for ns, _ in seen.values())
+    line = Hot(commits, MAIN, 3, whole, float(whole), {}, rows)
     monkeypatch.setattr(event_loop, "hot_lines", lambda trial, least: [line])
-    monkeypatch.setattr(event_loop, "_coroutine", lambda trial, row: sleeps)
+    monkeypatch.setattr(event_loop, "_coroutine", lambda trial, row: commits)
     monkeypatch.setattr(event_loop, "_comes_again", lambda trial, hot: True)
     monkeypatch.setattr(event_loop, "_in_what", lambda trial, hot: "")
     calls = SimpleNamespace(
-        timer=[sleeps], inclusive=[100], thread=[MAIN], children=lambda row: [],
-        rows_of=lambda asked: [0], of_timer=lambda asked: {MAIN: Sum(100, 1, (0,))},
+        timer=[commits], inclusive=[whole], thread=[MAIN], children=lambda row: [],
+        rows_of=lambda asked: [0], of_timer=lambda asked: {MAIN: Sum(whole, 1, (0,))},
     )  # fmt: skip
     trial = SimpleNamespace(
-        calls=calls, wall_ns=200, worked_ns=200, source=lambda asked: "", lines=rows,
+        calls=calls, wall_ns=worked_ns, worked_ns=worked_ns, source=lambda asked: "", lines=rows,
         finding=lambda *arguments: found.append(arguments) or arguments,
+        runnable=lambda thread: queued,
     )  # fmt: skip
-    ((_, _, sentence, ns, *_),) = event_loop._blocked(trial, {MAIN: 9})
+    return [*event_loop._blocked(trial, {MAIN: 9})]
+
+
+def test_what_holds_up_an_event_loop_includes_getting_a_processor_again(monkeypatch):
+    """A coroutine's line that sleeps 30 ns, and waits 70 ns for a processor after that."""
+    seen = {"wait": (30, 50), "runnable": (70, 50)}
+    ((_, _, sentence, ns, *_),) = blocked(monkeypatch, None, 200, **seen)
     assert ns == 100 and "~100 ns, 50.0 % of the run" in sentence
+
+
+@pytest.mark.parametrize(
+    ("queued", "disk", "is_found"),
+    [(0.6, (60, 30), True), (0.0, (60, 30), False), (0.6, (30, 30), False), (0.6, (60, 9), False)],
+    ids=["busy machine", "idle machine", "hardly waits", "hardly seen"],
+)
+def test_a_wait_of_an_event_loop_is_a_part_of_the_run_without_its_queue(
+    queued, disk, is_found, monkeypatch
+):
+    """A line of 400 ns, of a run of 1000 that waits for a processor most of the time."""
+    seen = {"disk": disk, "cpu": (20, 20), "runnable": (320, 90)}
+    assert bool(blocked(monkeypatch, queued, 1000, **seen)) is is_found
 
 
 STORE = """
