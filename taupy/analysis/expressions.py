@@ -23,9 +23,8 @@ def excerpt(text: str, length: int, does: str, mark: str = "…") -> str:
     begin, end = _position(text, does)
     if end <= room or room < 2 * len(mark):
         return f"{text[:room].rstrip()}{mark}"
-    if len(text) - begin <= room:
-        return f"{mark}{text[-room:].lstrip()}"
-    return f"{mark}{text[begin : begin + room - len(mark)].rstrip()}{mark}"
+    rest = text[begin:]
+    return f"{mark}{rest if len(rest) <= room else rest[: room - len(mark)].rstrip() + mark}"
 
 
 def _position(text: str, does: str) -> tuple[int, int]:

@@ -62,9 +62,9 @@ TEXT = "scores, seen = normalise(np.asarray(rows)), model.transform(batch).sum(a
         (40, "", "scores, seen = normalise(np.asarray(row…"),
         (40, "normalise()", "scores, seen = normalise(np.asarray(row…"),
         (40, "model.transform() ~1.20 s", "…model.transform(batch).sum(axis=1, dty…"),
-        (40, "await model.transform().sum()", "…ansform(batch).sum(axis=1, dtype=float)"),
+        (40, "await model.transform().sum()", "…sum(axis=1, dtype=float)"),
         (30, "form()", "scores, seen = normalise(np.a…"),
-        (30, "model.transform().sum()", "…tch).sum(axis=1, dtype=float)"),
+        (30, "model.transform().sum()", "…sum(axis=1, dtype=float)"),
         (99, "model.transform()", TEXT),
         (1, "model.transform()", "…"),
     ],
@@ -77,4 +77,4 @@ def test_what_is_cut_of_a_line_is_not_what_takes_its_time(length, does, said):
 
 def test_what_takes_time_may_be_no_call():
     text = "fresh = [word for word in words if word.strip() and word.lower() not in seen_before]"
-    assert excerpt(text, 30, "not in seen_before") == "…d.lower() not in seen_before]"
+    assert excerpt(text, 30, "not in seen_before") == "…not in seen_before]"

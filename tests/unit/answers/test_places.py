@@ -581,7 +581,7 @@ def test_the_end_of_a_run_names_the_line_and_whose_time_it_is(routine, line_ns, 
         assert told == f"most in {where.removesuffix(': text')}" + (shown and f": {shown}")
     late = line._replace(text=f"{'x' * 40}, model.transform(batch)", calls="model.transform()")
     told = storer._hottest(group, replace(place, hottest=late)).shown()
-    assert told.endswith("xxx, model.transform(batch)")
+    assert told.endswith(": ...model.transform(batch)")
     of_definition = storer._hottest(group, replace(place, hottest=None, source="def work():"))
     assert of_definition.shown().endswith("): 100 ns, 100 %: def work():")
 
