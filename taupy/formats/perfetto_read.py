@@ -509,12 +509,16 @@ class _Reading:
                 f"packets were lost in {several(self._gaps, 'place')}: what they held is missing"
             )
         if self._nameless:
-            notes.append(f"{self._nameless} slices have a name that the file does not hold")
+            notes.append(
+                f"{several(self._nameless, 'slice')} with a name that the file does not hold"
+            )
         if self._unclosed:
-            notes.append(f"{self._unclosed} slices had no end; they end with the trace")
+            notes.append(
+                f"{several(self._unclosed, 'slice')} without an end, which is that of the trace"
+            )
         if self._outlasting:
             notes.append(
-                f"{self._outlasting} slices outlasted the slice around them; they end with it"
+                f"{several(self._outlasting, 'slice')} outlasted the slice around: cut off there"
             )
         return notes + [
             f"omitted: {several(count, noun)} {about}"

@@ -177,7 +177,9 @@ class Host:
             slices = threads.pop(key)
             self._read(key, slices, wanted, marks, progress)
         if self._unended:
-            self.notes.append(f"{self._unended} slices have no end; they end with their thread")
+            self.notes.append(
+                f"{several(self._unended, 'slice')} without an end, which is that of the thread"
+            )
         if self._unbegun:
             self.notes.append(f"omitted: {several(self._unbegun, 'end')} without a beginning")
         if self._cut:

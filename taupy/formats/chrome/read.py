@@ -487,7 +487,7 @@ class TraceReader:
                 f"{several(events.broken, 'event')} cannot be read (first {events.first_broken})"
             )
         if events.mended:
-            notes.append(f"{events.mended} events were not valid JSON and were repaired")
+            notes.append(f"repaired: {several(events.mended, 'event')} of invalid JSON")
         if events.not_utf8:
             notes.append("some bytes were not UTF-8 and were replaced")
         notes += [

@@ -229,9 +229,9 @@ def _streams(
     if missing:
         notes.append(f"left out: {several(missing, 'record')} of GPU work without usable stamps")
     if lost:
-        notes.append(f"{lost} records of GPU work have no API call that launched them")
+        notes.append(f"{several(lost, 'record')} of GPU work without the API call of its launch")
     if unread:
-        notes.append(f"{unread} records of GPU work do not say on which stream they ran")
+        notes.append(f"{several(unread, 'record')} of GPU work without a stream")
     return streams
 
 

@@ -162,7 +162,9 @@ class Hosts:
                 f"left out: {several(lost, 'slice')} without usable stamps or thread"
             )
         if unclosed:
-            self._notes.append(f"{unclosed} NVTX ranges were open at the end of the recording")
+            self._notes.append(
+                f"{several(unclosed, 'NVTX range')} open at the end of the recording"
+            )
 
     def _note_operator(self, key: tuple[int, Any], timer: int) -> None:
         """Note what the name of a range says about an operator."""

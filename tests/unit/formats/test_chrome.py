@@ -289,7 +289,7 @@ def test_begin_and_end_pairs_counters_and_asynchronous_slices(tmp_path):
         3.25,
     )
     for said in (
-        "1 slices have no end",
+        "1 slice without an end",
         "1 end without a begin",
         "1 event without ph",
         "1 instant",

@@ -129,7 +129,7 @@ def test_launches_devices_user_events_and_metadata_come_along(small):
     )
     moments = sorted(stream.activities, key=lambda activity: activity.start_ns)
     assert (moments[0].start_ns, moments[0].end_ns) == (EPOCH_NS + 300, EPOCH_NS + 900)
-    assert "1 records of GPU work have no API call" in profile.metadata[IMPORT_NOTES]
+    assert "1 record of GPU work without the API call" in profile.metadata[IMPORT_NOTES]
 
 
 def test_totals_equal_sql_on_the_file(tmp_path):
@@ -218,7 +218,7 @@ def test_a_range_that_was_open_at_the_end_ends_with_the_recording(tmp_path):
     file.call("cudaFree", 200, 300)
     profile = read(file.done())
     assert paths(profile, (0, 0, 0))["epoch"] == (1, 200, 100)
-    assert "1 NVTX ranges were open" in profile.metadata[IMPORT_NOTES]
+    assert "1 NVTX range open" in profile.metadata[IMPORT_NOTES]
 
 
 def test_a_newer_schema_is_read_and_reported(tmp_path):

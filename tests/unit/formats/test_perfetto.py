@@ -239,7 +239,7 @@ def test_slices_of_another_writer_are_calls_and_what_is_cut_off_is_reported(tmp_
     (measured,) = profile.threads
     assert measured.thread.name == "worker"
     assert short_paths(profile, measured) == {"f": (2, 2, 100, 70), "f > g": (2, 0, 30, 30)}
-    assert "1 slices had no end" in profile.metadata[registry.IMPORT_NOTES]
+    assert "1 slice without an end" in profile.metadata[registry.IMPORT_NOTES]
     assert "omitted: 1 end of slices without a beginning" in profile.metadata[registry.IMPORT_NOTES]
 
 

@@ -289,7 +289,7 @@ def test_names_that_the_file_does_not_hold_are_counted(tmp_path):
         "(no name) > (no name)": (1, 0, 1, 1),
     }
     assert profile.metadata[IMPORT_NOTES].splitlines() == [
-        "2 slices have a name that the file does not hold",
+        "2 slices with a name that the file does not hold",
         "omitted: 1 event without a time",
     ]
 
@@ -357,6 +357,6 @@ def test_slices_that_outlast_those_around_them_end_with_them(tmp_path):
         "h": (1, 0, 1, 1),
     }
     assert profile.metadata[IMPORT_NOTES].splitlines() == [
-        "3 slices outlasted the slice around them; they end with it",
+        "3 slices outlasted the slice around: cut off there",
         "omitted: 1 end of slices without a beginning",
     ]
