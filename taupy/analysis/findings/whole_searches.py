@@ -343,7 +343,7 @@ def _by_key(trial: Trial, hot: Hot, tree: Tree) -> Finding | None:
     return trial.finding(
         f"{KIND}: by key",
         hot.timer,
-        f"{hot_lines.at_line(hot.timer, hot.line)} compares one element of `{short(iterated)}` "
+        f"{hot_lines.at_line(hot.timer, key.lineno)} compares one element of `{short(iterated)}` "
         f"after another with `{short(key)}` until one is equal (linear search): "
         f"{share(trial, ns)}{times}",
         hot_lines.bound(trial, hot, ns),
