@@ -467,13 +467,17 @@ def work():
         time.sleep(0.25)
 threads = [threading.Thread(target=work) for _ in range(8)]
 for thread in threads: thread.start()
+print("begun", flush=True)
 for thread in threads: thread.join()
 """
     (runs.folder / "prog.py").write_text(source)
     if how == "run":
         assert runs.taupy("run", "-q", "prog.py").returncode == 0
     else:
-        program = subprocess.Popen([sys.executable, "prog.py"], cwd=runs.folder)
+        program = subprocess.Popen(
+            [sys.executable, "prog.py"], cwd=runs.folder, stdout=subprocess.PIPE
+        )
+        program.stdout.readline()  # its Python has begun
         attached = runs.taupy("attach", str(program.pid))
         program.wait()
         assert attached.returncode == 0, attached.stderr

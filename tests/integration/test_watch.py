@@ -191,7 +191,13 @@ for entry in pathlib.Path("/proc").iterdir():
         print("child or of our group", entry.name, text)
     if "taupy.watch" in text and os.environ["STATE"] in text:
         assert int(fields[3]) != session
-        print("watch", *sorted(os.readlink(f) for f in (entry / "fd").iterdir()), sep="\\n")
+        opened = []
+        for file in (entry / "fd").iterdir():
+            try:
+                opened.append(os.readlink(file))
+            except FileNotFoundError:  # it has closed it since
+                pass
+        print("watch", *sorted(opened), sep="\\n")
 try:
     os.waitpid(-1, os.WNOHANG)
 except ChildProcessError:
