@@ -188,8 +188,9 @@ static void take_note(Thread *thread, Node *node, long device, const AllocatorRe
 
 static WindowWatch watch;
 
-static void look(Thread *thread, Node *node, uint64_t now)
+static void look(Thread *thread, Node *node, Node *begins, uint64_t now)
 {
+    (void)begins;
     AllocatorRecord read;
     if (!holds_gil() || (!is_main(thread) && now < watch.next_ticks + sample_ticks))
         return; /* autograd's nodes and CUDA calls start without the GIL */

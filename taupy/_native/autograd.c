@@ -131,7 +131,6 @@ static int enter_known(Thread *thread, OpenNode *open, void *owner, const char *
     } else
         is_again(NULL, caller->t0);
     node->calls++;
-    cursor_set(thread, node);
     open->layer = layer;
     open->node = node;
     if (metric_count && layer != NULL)
@@ -141,6 +140,7 @@ static int enter_known(Thread *thread, OpenNode *open, void *owner, const char *
     node->t0 = clock_ticks();
     if (layer != NULL)
         layer->t0 = node->t0;
+    cursor_set(thread, node);
     return 1;
 }
 

@@ -77,20 +77,19 @@ static void note(GrowthRecord *record, uint64_t calls, uint64_t ticks)
     __atomic_store_n(&record->count, noted + 1, __ATOMIC_RELEASE);
 }
 
-static void look(Thread *thread, Node *node, uint64_t now)
+static void look(Thread *thread, Node *node, Node *begins, uint64_t now)
 {
     pace(now);
     if (!holds_gil())
         return; /* a backward pass */
-    Node *innermost = visible(thread);
-    int has_left = innermost == node->parent, begins = innermost->parent == node;
-    if (begins)
-        node = innermost;
+    int has_left = begins == NULL && visible(thread) == node->parent;
+    if (begins != NULL)
+        node = begins;
     OpenFrames frames = open_frames();
     for (int n = 0; n < LEVELS_AT_MOST && node->parent != NULL; n++, node = node->parent) {
         uint64_t calls = node->calls - (uint64_t)!has_left;
-        int is_new = begins;
-        has_left = begins = 0;
+        int is_new = node == begins;
+        has_left = 0;
         if (node->calls <= CALLS_AT_LEAST || node->resumes != 0 || ((uint64_t)node->key & 7) != 0)
             continue;
         GrowthRecord *record = find(node);

@@ -374,7 +374,7 @@ static int look_if_due(Thread *thread, Node *node, uint64_t now)
     return 1;
 }
 
-void memory_due(Thread *thread, Node *node, uint64_t now)
+static void window_ends(Thread *thread, Node *node, Node *begins, uint64_t now)
 {
     if (is_filtered()) {
         thread->due_ticks = UINT64_MAX;
@@ -387,15 +387,20 @@ void memory_due(Thread *thread, Node *node, uint64_t now)
     int again = 0;
     for (const WindowWatch *watch = window_watches; watch != NULL; watch = watch->next) {
         if (now >= watch->next_ticks)
-            watch->look(thread, node, clock_ticks());
+            watch->look(thread, node, begins, clock_ticks());
         again |= watch->again;
     }
     next_window(thread, now, has_looked, again);
 }
 
-uint64_t memory_looked(Thread *thread, Node *node, uint64_t now)
+void memory_due(Thread *thread, Node *node, uint64_t now)
 {
-    memory_due(thread, node, now);
+    window_ends(thread, node, NULL, now);
+}
+
+uint64_t memory_looked(Thread *thread, Node *begins, uint64_t now)
+{
+    window_ends(thread, begins->parent, begins, now);
     return clock_ticks();
 }
 

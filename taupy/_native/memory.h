@@ -21,7 +21,8 @@ extern Listener memory_listener;
 /* A further observer of window ends, and the earliest time of its next call; UINT64_MAX: never. */
 typedef struct WindowWatch {
     uint64_t next_ticks;
-    void (*look)(Thread *thread, Node *node, uint64_t now); /* called like memory_due */
+    /* Called like memory_due; `begins` is the node that is being entered, or NULL. */
+    void (*look)(Thread *thread, Node *node, Node *begins, uint64_t now);
     int again; /* the thread's window ends with its next event */
     struct WindowWatch *next;
 } WindowWatch;
@@ -32,8 +33,8 @@ void window_watch_add(WindowWatch *watch);
 void memory_start(void);
 /* A window of the thread has ended; `node` was its innermost routine until now. Needs the GIL. */
 void memory_due(Thread *thread, Node *node, uint64_t now);
-/* The same at an entry; returns the time when done. */
-uint64_t memory_looked(Thread *thread, Node *node, uint64_t now);
+/* The same when this node is being entered; returns the time when done. */
+uint64_t memory_looked(Thread *thread, Node *begins, uint64_t now);
 /* The innermost routine open since `from`; NULL if there is none. */
 Node *open_since(Node *node, uint64_t from);
 /* Whether there are other threads that may touch memory. */

@@ -53,10 +53,10 @@ static Node *enter_known(Thread *thread, const char *name, uint64_t inputs)
         return NULL;
     parent->last = node;
     node->calls++;
-    cursor_set(thread, node);
     if (metric_count)
         metrics_enter(thread, node);
     node->t0 = clock_ticks();
+    cursor_set(thread, node);
     return node;
 }
 

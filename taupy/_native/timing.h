@@ -86,12 +86,12 @@ static ALWAYS_INLINE Node *enter_again(Thread *thread, const void *key, int resu
     uint64_t now = clock_fast_ticks();
     if (unlikely(now >= window_end(thread)))
         return NULL;
-    cursor_set(thread, node);
     if (resume)
         node->resumes++;
     else
         node->calls++;
     node->t0 = now;
+    cursor_set(thread, node);
     return node;
 }
 
@@ -108,10 +108,11 @@ static ALWAYS_INLINE int leave_again(Thread *thread, const void *key, uint64_t n
     return 1;
 }
 
-/* Read the clock last on entry and first on return, to exclude our own cost. */
+/* Read the clock last on entry and first on return, to exclude our own cost. The cursor moves when
+ * the node's clock is right: the process may be killed in between, and what is open then counts from
+ * `t0` to the end. */
 static ALWAYS_INLINE void node_enter(Thread *thread, Node *node, int resume, int full)
 {
-    cursor_set(thread, node);
     if (resume)
         node->resumes++;
     else
@@ -120,8 +121,9 @@ static ALWAYS_INLINE void node_enter(Thread *thread, Node *node, int resume, int
         metrics_enter(thread, node);
     uint64_t now = clock_ticks();
     if (unlikely(now >= thread->due_ticks))
-        now = memory_looked(thread, node->parent, now);
+        now = memory_looked(thread, node, now);
     node->t0 = now;
+    cursor_set(thread, node);
 }
 
 static ALWAYS_INLINE uint64_t node_leave(Thread *thread, Node *node, uint64_t now, int full)
@@ -130,11 +132,11 @@ static ALWAYS_INLINE uint64_t node_leave(Thread *thread, Node *node, uint64_t no
      * the call. */
     __asm__("" : "+r"(thread));
     uint64_t took = now - node->t0;
-    node->inclusive += took;
     if (full && metric_count)
         metrics_leave(thread, node, took);
     if (full && unlikely(node->flags & NODE_SPANS))
         span_add(thread, node, now);
+    node->inclusive += took;
     cursor_set(thread, node->parent);
     if (unlikely(now >= thread->due_ticks))
         memory_due(thread, node, now);

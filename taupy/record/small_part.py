@@ -115,7 +115,7 @@ class SmallPart(NativePart):
             ticks[at] += max(0, end - entered)
             open_rows.append((at, self.moment(entered)))
             at = parent[at]
-        ticks[0] = max(0, end - root_t0)
+        ticks[0] = max(0, end - root_t0) if root_t0 else 0  # 0: it was about to begin
         times = [max(0, count) * self.ns_per_tick for count in ticks]
         if not all(time <= float(LARGEST) for time in times):
             _refuse(f"{self.name} is damaged: impossible times")

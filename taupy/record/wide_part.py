@@ -152,7 +152,8 @@ class WidePart(NativePart):
             ticks[at] = int(ticks[at]) + max(0, end - entered)
             open_rows.append((at, self.moment(entered)))
             at = int(parent[at])
-        ticks[0] = max(0, end - int(own["root"]["t0"]))
+        began = int(own["root"]["t0"])
+        ticks[0] = max(0, end - began) if began else 0  # 0: it was about to begin
         times = np.maximum(ticks, 0) * self.ns_per_tick
         if not (times <= LARGEST).all():
             raise FormatError(f"{self.name} is damaged: impossible times")

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -150,6 +151,47 @@ def test_without_a_watch_the_end_is_unknown_and_reported_as_unknown(runs, native
     runs.taupy("trials")
     assert "no watch: it was turned off" in runs.metadata("taupy.health.cut_off")
     assert slept(runs) < 1
+
+
+_KILLED_IN_A_LOOK = """
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+int getrusage(__rusage_who_t who, struct rusage *usage)
+{
+    if (access("asleep", F_OK) == 0)
+        kill(getpid(), SIGKILL);
+    return syscall(SYS_getrusage, who, usage);
+}
+"""
+
+_ABOUT_TO_CALL = """
+import os
+def first(): pass
+def nap():
+    os.close(os.open("asleep", os.O_CREAT))
+    sum(range(200_000))
+    first()
+nap()
+"""
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler")
+def test_what_was_just_being_entered_at_a_kill_has_taken_no_time(runs, native):
+    """The engine looks at memory when a window of some 0.1 ms ends, here with a first call."""
+    (runs.folder / "look.c").write_text(_KILLED_IN_A_LOOK)
+    subprocess.run(
+        ["cc", "-shared", "-fPIC", "-o", "look.so", "look.c"], cwd=runs.folder, check=True
+    )
+    runs.environment["LD_PRELOAD"] = str(runs.folder / "look.so")
+    done = runs.run(_ABOUT_TO_CALL, "--no-watch")
+    assert done.returncode == -signal.SIGKILL
+    runs.environment.clear()
+    runs.taupy("trials")
+    assert runs.calls()["first"] == 1, "the look was at its entry"
+    assert runs.sql(TIME, "first")[0][0] == 0
+    assert slept(runs) < 60
 
 
 def test_a_worker_that_is_killed_counts_up_to_its_own_death(runs, native):
