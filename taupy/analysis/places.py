@@ -30,7 +30,8 @@ from taupy.analysis.own_code import (
     package_name,
     package_of,
 )
-from taupy.analysis.trees import Seen, Tree
+from taupy.analysis.trees import Looks, Seen, Tree
+from taupy.analysis.waited import Waited
 from taupy.analysis.wrappers import wrappers
 from taupy.dataclass import NamedTuple
 from taupy.model.forest import callers_first, levels, members
@@ -49,8 +50,6 @@ _KINDS: dict[int, Kind] = {_OUTSIDE: "outside", _IMPORTS: "imports", _EXIT: "exi
 
 _MOSTLY = 0.5
 _HARDLY = 0.05
-_LOOKS = 3
-"""With fewer samples nothing is said about sleep."""
 
 _CHILDREN = "subprocess.py"
 """What its routines wait for is work that the program asked for."""
@@ -107,7 +106,8 @@ class Place:
             waits; of imports, the modules that the program imports.
         caller: the program's routine each call of which makes many of the place, in a loop, through
             a library or by recursion.
-        asleep_ns: sampled time in which it slept or waited for a disk; 0 if it mostly worked.
+        asleep_ns: its time in which it did not work, by the share of looks that found it so; 0 if
+            that is hardly any.
         off_cpu_ns: its time beyond what its threads had a CPU for or waited for one: the least that
             it waited for something else. Where they were only seen in a queue for one, 0 if it may
             mostly have worked.
@@ -476,11 +476,6 @@ class _Tally:
         add = self._by_level if self.levels else self._by_row
         self.steps, context, self.contexts = add([*number_of], begin)
         self._sum()
-        self.slept: dict[tuple[int, int], tuple[int, float]] = {}
-        for row, (looks, ns) in self.seen.asleep.items():
-            where = self.contexts[context[row]]
-            before_looks, before_ns = self.slept.get(where, (0, 0.0))
-            self.slept[where] = before_looks + looks, before_ns + ns
         waits: dict[tuple[int, int, int], list[float]] = defaultdict(lambda: [0, 0.0])
         for row, lines in self.seen.waits.items():
             for line, number, ns in lines:
@@ -711,7 +706,7 @@ class _Tally:
             return self._own(group, owner, ns, ns / whole)
 
         def bare() -> list[bool]:
-            pairs = chain(self.slept, self.off_cpu, self.of_entries)
+            pairs = chain(self.waited.slept, self.waited.beyond, self.of_entries)
             more = {owner for of_group, owner in pairs if of_group == group}
             more.update(owner for owner, _ in sums if owner >= 0 and timers[owner].file is None)
             return [owner not in more for owner, _ in own]
@@ -725,10 +720,10 @@ class _Tally:
             bare,
             whole,
             asleep=any(
-                owner >= 0 and of_group == group and self._asleep((group, owner))
-                for of_group, owner in self.slept
+                key[0] == group and self.waited.asleep(key, self.sums[key])
+                for key in self.waited.slept
             ),
-            off_cpu_ns=self.off_cpu_of_all.get(group, 0.0),
+            off_cpu_ns=self.waited.of_all.get(group, 0.0),
         )
 
     def _move_driver(
@@ -826,68 +821,41 @@ class _Tally:
             None if calls is None else int(calls),
             self._callees(group, owner),
             self._loop(group, above, self._caller(above)),
-            self._asleep(key),
-            self._off_cpu(key),
+            self.waited.asleep(key, ns),
+            self.waited.off_cpu(key, ns),
             # Of several entries, the one with most time comes last.
             entries={timers[code]: timers[enters] for (code, enters), _ in ways},
         )
 
-    def _asleep(self, key: tuple[int, int]) -> float:
-        """The sampled time without work of an owner that mostly slept; else 0."""
-        (looks, slept), ns = self.slept.get(key, (0, 0.0)), self.sums.get(key, 0.0)
-        return min(slept, ns) if looks >= _LOOKS and slept >= _MOSTLY * ns else 0.0
-
-    def _off_cpu(self, key: tuple[int, int]) -> float:
-        """How long an owner had no CPU at least: of what is exact, if it is some of its time, and
-        else if it is most; else 0."""
-        ns, least = self.off_cpu.get(key, 0.0), _HARDLY if self.names[key[0]] == MAIN else _MOSTLY
-        return ns if ns >= least * self.sums[key] else 0.0
-
     @cached_property
-    def spent(self) -> dict[tuple[int, int], float]:
-        """The time of threads whose CPU time is known, by routine of the program."""
+    def waited(self) -> Waited:
+        """How long routines of the program waited."""
+        tree, seen, steps = self.tree, self.seen, self.steps
         owner_of = [owner for _, owner in self.contexts]
         spent: dict[tuple[int, int], float] = defaultdict(float)
-        rows = zip(self.tree.thread, self.context, self.tree.exclusive, strict=True)
-        for thread, context, ns in rows if self.seen.cpu_ns else ():
-            if thread in self.seen.cpu_ns and ns and owner_of[context] >= 0:
-                spent[thread, owner_of[context]] += ns
-        return spent
-
-    @cached_property
-    def off_cpu_of_all(self) -> dict[int, float]:
-        """How long threads waited at least, in all routines of the program together, where that is
-        exact."""
         whole: dict[int, float] = defaultdict(float)
-        for (thread, _), ns in self.spent.items():
-            whole[thread] += ns
-        beyond: dict[int, float] = defaultdict(float)
-        for thread in self.seen.delay_ns.keys() & whole.keys():
-            beyond[self.groups[thread]] += max(0.0, whole[thread] - self.seen.ready_ns(thread))
-        return beyond
-
-    @cached_property
-    def off_cpu(self) -> dict[tuple[int, int], float]:
-        """The time of routines of the program beyond what each of their threads can have worked. A
-        main thread that was seen asleep in one for longer than it had a CPU in all polls: what it
-        waits for a processor whenever it wakes is no work. Where neither that is so nor its run
-        delay is known, nothing is: its work on a busy machine would count as waiting."""
-        tree, seen = self.tree, self.seen
-        slept: dict[tuple[int, int], float] = defaultdict(float)
-        for row, (looks, ns) in seen.asleep.items():
-            owner = self.contexts[self.context[row]][1]
-            slept[tree.thread[row], owner] += ns if looks >= _LOOKS else 0.0
-        beyond: dict[tuple[int, int], float] = defaultdict(float)
-        for (thread, owner), ns in self.spent.items():
-            group, worked = self.groups[thread], seen.ready_ns(thread)
-            if self.names[group] == MAIN:
-                if slept[thread, owner] > seen.cpu_ns[thread]:
-                    worked = seen.cpu_ns[thread]
-                elif thread not in seen.delay_ns:
-                    continue
-            if ns > worked:
-                beyond[group, owner] += ns - worked
-        return dict(beyond)
+        rows = zip(tree.thread, self.context, tree.exclusive, strict=True)
+        for thread, context, ns in rows if seen.cpu_ns or seen.looks or seen.of_lines else ():
+            if ns:
+                whole[thread] += ns
+                if owner_of[context] >= 0:
+                    spent[thread, owner_of[context]] += ns
+        looked: dict[tuple[int, int], Looks] = defaultdict(Looks)
+        for row, looks in seen.looks.items():
+            key = tree.thread[row], owner_of[self.context[row]]
+            looked[key] = looked[key].plus(looks)
+        # What is known to wait below a routine is apart from its time, and so are looks at that.
+        apart = {
+            (group, _routine(owner), code)
+            for group, owner, code in zip(steps.group, steps.owner, steps.code, strict=True)
+            if owner < _WAITING
+        }
+        for (thread, timer, callee), looks in seen.of_lines.items():
+            key = thread, self.owner_of[timer]
+            if (self.groups[thread], key[1], callee) not in apart:
+                looked[key] = looked[key].plus(looks)
+        main = [group for group, name in enumerate(self.names) if name == MAIN]
+        return Waited(spent, whole, looked, seen, self.groups, main)
 
     def _callees(self, group: int, owner: int) -> list[Part]:
         """What an owner calls, the largest first; of equal ones, the first by name."""

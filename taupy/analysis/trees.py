@@ -6,14 +6,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import astuple, dataclass, field
+from operator import add
 from typing import Any
 
+from taupy.analysis.line_times import LineRow
 from taupy.dataclass import NamedTuple
 from taupy.model.metric import TIME
 from taupy.model.profile import Profile
 from taupy.model.rows import ThreadRow, TimerRow
 from taupy.model.sampled import CPU_TIME, IDLE, RUN_DELAY, STATES, suspended_line
 from taupy.model.table import Amount, Table
+from taupy.state.lines import READY, RUNNABLE
+from taupy.state.lines import STATES as LINE_STATES
 
 
 def timer_rows(profile: Profile) -> list[TimerRow]:
@@ -79,19 +83,50 @@ class Tree(NamedTuple):
         return cls(**codes), paths
 
 
+_OF_THREAD = 4
+"""Columns of a `ThreadRow` that say which one it is."""
+
+
+class Looks(NamedTuple):
+    """Looks at a thread in some place, without those that found it waiting for a processor: on a
+    busy machine it does so after its sleep as in its work.
+
+    Attributes:
+        idle: how many found no work.
+        idle_ns, work_ns: what these and the others stand for.
+    """
+
+    idle: int = 0
+    idle_ns: float = 0.0
+    work_ns: float = 0.0
+
+    @classmethod
+    def of(cls, is_idle: bool, number: int, ns: float) -> Looks:
+        return cls(number, ns, 0.0) if is_idle else cls(0, 0.0, ns)
+
+    def plus(self, other: Looks) -> Looks:
+        return Looks(*map(add, self, other))
+
+    @property
+    def idle_share(self) -> float:
+        return self.idle_ns / (self.idle_ns + self.work_ns) if self.idle else 0.0
+
+
 @dataclass(frozen=True, slots=True)
 class Seen:
     """What samples, awaits and CPU times say of a tree.
 
     Attributes:
-        asleep: samples, and the sampled time without work [ns].
+        looks: at rows, and of those at lines, at a thread's routine of the program and the one of a
+            library that it has called, None for none; by their codes.
         waits: lines at which coroutines were suspended, each with how often and for how long [ns].
         cpu_ns: how long threads, by their codes, were on a CPU, which is exact.
         delay_ns: how long they waited for one, which is exact, too.
         queued_ns: how long they were seen to.
     """
 
-    asleep: dict[int, tuple[int, float]] = field(default_factory=dict)
+    looks: dict[int, Looks] = field(default_factory=dict)
+    of_lines: dict[tuple[int, int, int | None], Looks] = field(default_factory=dict)
     waits: dict[int, list[tuple[int, int, float]]] = field(default_factory=dict)
     cpu_ns: dict[int, float] = field(default_factory=dict)
     delay_ns: dict[int, float] = field(default_factory=dict)
@@ -102,11 +137,22 @@ class Seen:
         of_threads = {CPU_TIME: self.cpu_ns, RUN_DELAY: self.delay_ns, STATES[1]: self.queued_ns}
         if (sums := of_threads.get(event)) is not None:
             sums[thread] = sums.get(thread, 0.0) + ns
-        elif row is not None and event in IDLE:
-            looks, before_ns = self.asleep.get(row, (0, 0.0))
-            self.asleep[row] = looks + number, before_ns + ns
+        elif row is not None and event in STATES:
+            more = Looks.of(event in IDLE, number, ns)
+            self.looks[row] = self.looks.get(row, Looks()).plus(more)
         elif row is not None and (line := suspended_line(event)) is not None:
             self.waits.setdefault(row, []).append((line, number, ns))
+
+    def note_lines(self, tree: Tree, rows: Sequence[LineRow]) -> None:
+        """Note what threads did at lines."""
+        threads = {thread[:_OF_THREAD]: code for code, thread in enumerate(tree.threads)}
+        timers = {timer.timer: code for code, timer in enumerate(tree.timers) if rows}
+        for thread, timer, callee, line in rows:
+            at, routine = threads.get(thread[:_OF_THREAD]), timers.get(timer.timer)
+            if at is not None and routine is not None and line.state != LINE_STATES[RUNNABLE]:
+                key = at, routine, None if callee is None else timers.get(callee.timer)
+                more = Looks.of(line.state not in READY, line.looks, line.seen_ns)
+                self.of_lines[key] = self.of_lines.get(key, Looks()).plus(more)
 
     def ready_ns(self, thread: int) -> float:
         """How long a thread either worked or could have."""

@@ -27,7 +27,7 @@ from taupy.model import callpaths, options
 from taupy.model.profile import Profile
 from taupy.model.question import Condition, Question
 from taupy.model.rows import TimerRow
-from taupy.model.sampled import IDLE, READY, SUSPENDED
+from taupy.model.sampled import OF_THREADS, STATES, SUSPENDED
 from taupy.model.table import Table
 from taupy.model.thread_groups import GROUPS, Group, groups_of
 from taupy.pprof.view import Cell, Column, View
@@ -137,7 +137,6 @@ def of_table(
     table: Table,
     parent: Sequence[int] | None = None,
     paths: Mapping[str, str | None] | None = None,
-    seen: Seen | None = None,
 ) -> list[GroupPlaces]:
     """The places of all groups of threads that have any time.
 
@@ -145,7 +144,6 @@ def of_table(
         table: the answer to `question`; further columns do not matter.
         parent: the callers' rows, if they are known already.
         paths: the trial's `timer_paths`, if they are known already.
-        seen: what samples and awaits say of the table, if it is known already.
     """
     from taupy.profiledb import query
     from taupy.profiledb.sources import timer_paths
@@ -154,15 +152,15 @@ def of_table(
     facts = query.node_facts(db, trial)
     paths = timer_paths(db, trial) if paths is None else paths
     lines = Lines.of_trial(db, trial, facts, paths)
-    seen = seen_in(db, trial, table) if seen is None else seen
-    return _grouped(tree, facts, paths, lines, seen)
+    return of_tree(tree, facts, paths, lines, seen_in(db, trial, table, tree, lines))
 
 
 def of_profile(profile: Profile) -> list[GroupPlaces]:
     """The same of a profile that was just measured."""
     tree, paths = Tree.of_profile(profile)
     lines, seen = Lines.of_profile(profile), Seen.of_profile(profile)
-    return _grouped(tree, profile.node_metadata, paths, lines, seen)
+    seen.note_lines(tree, lines.rows)
+    return of_tree(tree, profile.node_metadata, paths, lines, seen)
 
 
 def hottest(groups: Sequence[GroupPlaces]) -> tuple[GroupPlaces, Place] | None:
@@ -179,13 +177,19 @@ def hottest(groups: Sequence[GroupPlaces]) -> tuple[GroupPlaces, Place] | None:
     return (main, main.places[0]) if main.places.own else None
 
 
-def _grouped(
+def of_tree(
     tree: Tree,
     facts: Mapping[int, Mapping[str, str]],
     paths: Mapping[str, str | None],
     lines: Lines,
     seen: Seen,
 ) -> list[GroupPlaces]:
+    """The same of a tree of which all this is known.
+
+    Args:
+        facts: the metadata of each node.
+        paths: a timer's full name -> its source file as the interpreter knew it.
+    """
     groups = groups_of(tree.threads, facts)
     tally = places.tally(tree, groups, paths, seen)
     of_group = tally.places()
@@ -202,12 +206,12 @@ def _grouped(
     ]
 
 
-def seen_in(db: ProfileDB, trial: int, table: Table) -> Seen:
-    """What samples, awaits and CPU times say of the rows of a table."""
+def seen_in(db: ProfileDB, trial: int, table: Table, tree: Tree, lines: Lines) -> Seen:
+    """What looks, awaits and CPU times say of the rows of a table, and of its tree."""
     from taupy.profiledb.trial_facts import events_beginning
     from taupy.profiledb.values import values
 
-    noted_events = (*READY, *IDLE, *events_beginning(db, trial, SUSPENDED))
+    noted_events = (*OF_THREADS, *STATES, *events_beginning(db, trial, SUSPENDED))
     events = Condition("event", noted_events)
     by = ("thread", "callpath", "event")
     question = Question((trial,), (), by, (events,), values=("event.count", "event.total"))
@@ -216,7 +220,7 @@ def seen_in(db: ProfileDB, trial: int, table: Table) -> Seen:
     threads, paths = table.labels["thread"], table.labels["callpath"]
     code_of = {thread: code for code, thread in enumerate(threads)}
     of_paths = {path for path, event in zip(columns[1], columns[2], strict=True)
-                if path is not None and event.name not in READY}  # fmt: skip
+                if path is not None and event.name not in OF_THREADS}  # fmt: skip
     row_of = (
         {
             (at, paths[code]): row
@@ -229,6 +233,7 @@ def seen_in(db: ProfileDB, trial: int, table: Table) -> Seen:
         else {}
     )
     seen = Seen()
+    seen.note_lines(tree, lines.rows)
     for thread, path, event, number, total in zip(*columns, strict=True):
         if (code := code_of.get(thread)) is not None:
             seen.note(code, row_of.get((code, path)), event.name, int(number or 0), total or 0.0)

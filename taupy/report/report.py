@@ -16,6 +16,7 @@ from taupy.analysis.gpu_conclusion import sentences
 from taupy.analysis.trees import Tree
 from taupy.answers import places
 from taupy.answers.answer import module
+from taupy.answers.lines import Lines
 from taupy.answers.places import GroupPlaces
 from taupy.dataclass import dataclass, field, replace
 from taupy.model import command_line
@@ -162,12 +163,13 @@ def report(db: ProfileDB, trial: TrialRow, selector: str = "", database: str = "
     first = min(threads, default=None)
     kinds, steps = _phases(of_findings, first)
     calls = of_findings.calls
-    seen = places.seen_in(db, trial.id, calls.table)
-    groups = places.of_table(db, trial.id, calls.table, calls.parent, of_findings.paths, seen)
+    tree, facts = Tree.of(calls.table, calls.parent), query.node_facts(db, trial.id)
+    lines = Lines.of_trial(db, trial.id, facts, of_findings.paths)
+    seen = places.seen_in(db, trial.id, calls.table, tree, lines)
+    groups = places.of_tree(tree, facts, of_findings.paths, lines, seen)
     with_c = of_findings.metadata.get("taupy.option.c_calls") == "True"
     gpu_ns, gpu_busy_ns = _gpu_ns(of_findings)
     of_ranks = _ranks(db, trial.id, of_findings.nodes)
-    tree, facts = Tree.of(calls.table, calls.parent), query.node_facts(db, trial.id)
     return Report(
         trial,
         command=command_line.program(of_findings.metadata.get("Command Line", "")),

@@ -10,7 +10,8 @@ from taupy.analysis.line_times import HotLine
 from taupy.answers import places
 from taupy.answers.own_code import by_kind, kinds
 from taupy.commands import storer
-from taupy.model.profile import Timer
+from taupy.model import thread_groups
+from taupy.model.profile import LineTime, Timer
 from taupy.model.rows import TimerRow
 from taupy.model.sampled import CPU_TIME, RUN_DELAY, STATES, suspended
 from taupy.pprof.cells import seen_by
@@ -393,20 +394,53 @@ def test_the_hottest_place_is_that_of_the_threads_that_the_main_thread_waits_for
     assert places.hottest([]) is None
 
 
+@pytest.mark.parametrize("thread", [0, 1], ids=["main", "other"])
 @pytest.mark.parametrize(
-    ("cpu_ns", "slept", "off_cpu_ns"),
-    [(40, [15, 15, 15], 860), (850, [15, 15, 15], 0), (40, [12, 12, 12], 0), (40, [45], 0)],
-    ids=["polls", "works", "hardly sleeps", "is seen once"],
+    ("cpu_ns", "worked", "slept", "waits_ns"),
+    [
+        (40, [5], [15, 15, 15], 810),
+        (600, [50, 100], [15, 15, 20], 225),
+        (600, [], [15, 15, 20], 300),
+        (600, [500] * 10, [40, 30, 30], 0),
+        (40, [5], [45], 0),
+    ],
+    ids=["polls", "works, too", "nobody knows when it works", "hardly sleeps", "is seen once"],
 )
-def test_a_main_thread_that_sleeps_for_longer_than_it_works_waits(
-    cpu_ns, slept, off_cpu_ns, tmp_path
+def test_a_wait_for_a_processor_is_divided_as_the_rest_of_the_time(
+    cpu_ns, worked, slept, waits_ns, thread, tmp_path
 ):
-    """It waits for a processor most of the time: more than it sleeps."""
+    """On a busy machine a routine stands in the queue for a processor after each sleep as in its
+    work, and waits for the same part as on a quiet one; never longer than its thread had no CPU."""
     noted = [event(CPU_TIME, [cpu_ns], "ns"), event(STATES[1], [700], "ns")]
-    noted += [replace(event(STATES[2], slept, "ns"), row=1)]
-    (group,) = stored(profile_of(host(root(call(MAIN, 1, 900)), events=noted)), tmp_path)
+    noted += [
+        replace(event(state, times, "ns"), row=1)
+        for state, times in ((STATES[0], worked), (STATES[2], slept))
+        if times
+    ]
+    measured = host(root(call(own("work", 3), 1, 900)), thread=thread, events=noted)
+    main = [host(root(call(MAIN, 1, 1)))] if thread else []
+    group = stored(profile_of(*main, measured), tmp_path)[-1]
     place = group.places[0]
-    assert (place.off_cpu_ns, place.waits_ns) == (off_cpu_ns, off_cpu_ns)
+    assert (place.asleep_ns, place.waits_ns) == (waits_ns, waits_ns)
+    assert kinds([group._replace(group=thread_groups.MAIN)]).get("wait", 0) == waits_ns
+
+
+def test_looks_at_lines_tell_how_long_a_routine_sleeps(tmp_path):
+    """A sleep shorter than its thread's CPU time; looks at what the routine waits for elsewhere,
+    which is known exactly, say nothing of its own time."""
+    join, nap = lib("Thread.join", "threading.py"), own("nap", 9)
+    tree = call(nap, 1, 300, [call(own("work", 3), 1, 3000), call(join, 1, 5000)])
+    profile = profile_of(host(root(tree), events=[event(CPU_TIME, [3100], "ns")]))
+    at = {timer.name: code for code, timer in enumerate(profile.timers)}
+    idle = [("wait", None, 8, 200), ("lock", at["Thread.join"], 50, 5000)]
+    profile.threads[0].lines = [
+        LineTime(at["nap"], callee, 10, 10, -1, -1, state, looks, ns, ns, 0.0)
+        for state, callee, looks, ns in [*idle, ("runnable", None, 9, 90), ("cpu", None, 2, 100)]
+    ]
+    (group,) = stored(profile, tmp_path)
+    assert places.of_profile(profile)[0].places == group.places
+    waits = {place.timer.short_name: place.waits_ns for place in group.places[:2]}
+    assert waits == {"work": 0, "nap": 200}
 
 
 @pytest.mark.parametrize(

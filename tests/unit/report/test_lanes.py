@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from taupy.analysis.trees import Seen, Tree
+from taupy.analysis.trees import Looks, Seen, Tree
 from taupy.model.rows import ThreadRow, TimerRow
 from taupy.report.lanes import lanes
 from tests.builders import wide_profile
@@ -32,7 +32,7 @@ def test_a_thread_that_samples_saw_asleep_waits():
     threads = [ThreadRow(0, 0, number, "host", f"w{number}") for number in range(3)]
     tree = Tree(threads, [0, 1, 2], [main, worker], [0, 1, 1], [-1] * 3, [1] * 3, [10**9] * 3)
     paths = {timer.timer: "/home/a.py" for timer in tree.timers}
-    asleep = Seen({1: (18, 9e8), 2: (2, 2e8)})  # of the third thread, hardly any
+    asleep = Seen({1: Looks(18, 9e8, 1e8), 2: Looks(2, 2e8)})  # of the third thread, hardly any
     (of,) = lanes(tree, {}, paths, None, asleep, with_c=False)
     bands = [[(band.kind, band.name, band.ns) for band in lane.bands] for lane in of.lanes]
     assert bands == [
