@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import add
 from typing import Any, Literal
 
-from taupy.dataclass import NamedTuple, dataclass
+from taupy.dataclass import NamedTuple, dataclass, replace
 from taupy.model.forest import MANY, by_first, taken
 
 Amount = int | float | None
@@ -86,6 +86,21 @@ class Table:
             {name: _taken(column, chosen) for name, column in self.columns.items()},
             len(rows),
         )
+
+    def where(self, dimension: str, is_kept: Callable[[Any], bool]) -> Table:
+        """The rows whose label meets the condition, with the labels that they have, in the order of
+        their rows: as the answer to a question with this condition."""
+        kept = list(map(is_kept, self.labels[dimension]))
+        if all(kept):
+            return self
+        of_rows = self.codes[dimension]
+        taken = self.taken([row for row, code in enumerate(of_rows) if kept[code]])
+        codes: dict[str, Sequence[int]] = {}
+        labels: dict[str, Sequence[Any]] = {}
+        for name, own in taken.codes.items():
+            codes[name], firsts = numbered(own, size=len(taken))
+            labels[name] = [self.labels[name][own[row]] for row in firsts]
+        return replace(taken, codes=codes, labels=labels)
 
     def parts(self, dimension: str) -> dict[Any, Table]:
         """The table split by label."""

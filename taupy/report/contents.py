@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeVar
 
+from taupy.analysis.findings.calls import trees
 from taupy.answers import ANSWERS, EXCEPTIONS, events, kernels, memory, steps, waiting
 from taupy.answers.answer import Nothing, module
 from taupy.answers.own_code import OwnCode, own_code
@@ -17,10 +18,10 @@ from taupy.model.gpu_time import GpuTime, gpu_name
 from taupy.model.options import Asked
 from taupy.model.profile import Steps
 from taupy.model.progress import SILENT, Progress
-from taupy.model.question import VALUES, Question
 from taupy.model.rows import TrialRow
 from taupy.model.sampled import CPU_TIME, CUDA, CUDA_ALLOCATED, HOST, RESIDENT, is_answered
 from taupy.model.step_times import per_step
+from taupy.model.table import Table
 from taupy.network.operators import NOT_OPERATORS
 from taupy.network.phase_sums import NO_PHASE
 from taupy.pprof.cells import seen_by
@@ -31,7 +32,7 @@ from taupy.profiledb.database import ProfileDB, of_a_sound_file
 from taupy.profiledb.steps import steps_of
 from taupy.profiledb.values import values
 from taupy.report import front
-from taupy.report.forest import ALONE, DIMENSIONS, Aligned, Forest
+from taupy.report.forest import ALONE, Aligned, Forest
 from taupy.report.heat import HeatMap
 from taupy.report.library_source import library_code
 from taupy.report.report import report
@@ -148,12 +149,14 @@ def of_trial(
     """
     contents = Contents(_title(trial), _subtitle(trial), is_sampled=trial.is_sampled)
     progress.begin("building the page", len(ANSWERS) + 3, "parts")
-    judged = report(db, trial)
+    of_threads = values(db, trees(trial.id))
+    judged = report(db, trial, of_threads=of_threads)
     if not with_source:
         judged = replace(judged, places=without_text(judged.places))
     code = own_code(db, trial.id, judged.places, with_text=with_source)
     own = {routine.file for routine in code.routines if routine.file}
-    add_trees(db, trial, contents.forest, Aligned(own=own))
+    add_trees(db, trial, of_threads, contents.forest, Aligned(own=own))
+    del of_threads  # of a million call paths, and what follows needs memory
     contents.forest.add_lines(front.lines_of_routines(code))
     progress.advance()
     colors: dict[str, str] = {}
@@ -216,9 +219,10 @@ def _end(code: OwnCode, of_libraries: OwnCode | None) -> Iterator[str]:
 
 
 @of_a_sound_file
-def add_trees(db: ProfileDB, trial: TrialRow, forest: Forest, aligned: Aligned = ALONE) -> None:
-    """Add a trial's call paths, including those of GPUs."""
-    table = values(db, Question((trial.id,), by=DIMENSIONS, values=VALUES))
+def add_trees(
+    db: ProfileDB, trial: TrialRow, table: Table, forest: Forest, aligned: Aligned = ALONE
+) -> None:
+    """Add a trial's call paths, including those of GPUs: the answer to `trees`."""
     forest.add(table, sources.timer_paths(db, trial.id), aligned)
 
 

@@ -10,6 +10,7 @@ from datetime import datetime
 from functools import cache
 
 from taupy.analysis.definitions import at_definition
+from taupy.analysis.findings.calls import trees
 from taupy.analysis.findings.trial import Moment, Trial
 from taupy.answers.lines import Lines
 from taupy.comparison import kernel_proposals
@@ -32,8 +33,12 @@ _COMMAND = "Command Line"
 _KIB = 1024
 
 
-def trial_of(db: ProfileDB, trial: TrialRow) -> Trial:
-    """The trial in the form that rules take."""
+def trial_of(db: ProfileDB, trial: TrialRow, of_threads: Table | None = None) -> Trial:
+    """The trial in the form that rules take.
+
+    Args:
+        of_threads: the answer to `trees`, if it is known already.
+    """
     facts = query.metadata_by_node(db, trial.id)
     metadata = facts.get(None, {})
     paths = timer_paths(db, trial.id)
@@ -52,7 +57,10 @@ def trial_of(db: ProfileDB, trial: TrialRow) -> Trial:
 
     @cache
     def ask(question: Question) -> Table:
-        table = values(db, question)
+        if of_threads is not None and question == trees(trial.id):
+            table = of_threads
+        else:
+            table = values(db, question)
         timers = table.labels.get("timer")
         if not timers:
             return table

@@ -27,9 +27,6 @@ from taupy.pprof.fold import is_library_code
 from taupy.report import planes
 from taupy.report.lanes import with_numbers
 
-DIMENSIONS = ("thread", "callpath", "parent", "timer")
-"""The dimensions of the table."""
-
 COLUMNS = ("depth", "timer", "calls", "own", "rest", "verdict")
 """Calls are stored plus one, 0 for calls that were not counted; `own` is exclusive time [ns];
 `rest` is inclusive time [ns] minus own time and the children's: 0 except in files of other tools;
@@ -93,7 +90,7 @@ class Forest:
         """Add the trees of one trial.
 
         Args:
-            table: calls, inclusive and exclusive time of call paths by `DIMENSIONS`.
+            table: the answer to `taupy.analysis.findings.calls.trees`.
             path_of: a timer's full name -> its source file as the interpreter knows it.
         """
         inclusive = [value or 0 for value in table.column("inclusive", "time")]

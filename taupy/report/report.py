@@ -25,6 +25,7 @@ from taupy.model.job import is_rank
 from taupy.model.question import Question
 from taupy.model.rows import ThreadRow, TrialRow
 from taupy.model.sampled import STATES
+from taupy.model.table import Table
 from taupy.model.thread_groups import MAIN
 from taupy.network import phase_sums
 from taupy.pprof.view import View
@@ -150,15 +151,22 @@ _BUSY = 0.1
 """Share of a thread's time that it waits for a processor, beyond which the machine is busy."""
 
 
-def report(db: ProfileDB, trial: TrialRow, selector: str = "", database: str = "") -> Report:
+def report(
+    db: ProfileDB,
+    trial: TrialRow,
+    selector: str = "",
+    database: str = "",
+    of_threads: Table | None = None,
+) -> Report:
     """The report on one trial.
 
     Args:
         selector: how commands name it; its id if that is empty.
         database: what commands need to find it, such as ` --db FILE`.
+        of_threads: the answer to `trees`, if it is known already.
     """
     selector = selector or str(trial.id)
-    of_findings = replace(trial_of(db, trial), selector=f"{selector}{database}")
+    of_findings = replace(trial_of(db, trial, of_threads), selector=f"{selector}{database}")
     threads = of_findings.calls.threads
     first = min(threads, default=None)
     kinds, steps = _phases(of_findings, first)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 
+from taupy.analysis.findings.calls import trees
 from taupy.analysis.match import Key
 from taupy.answers import compare
 from taupy.answers.compare import Compared, Options
@@ -19,6 +20,7 @@ from taupy.network.operators import NOT_OPERATORS
 from taupy.network.phase_sums import NO_PHASE
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.dimensions import ids_of
+from taupy.profiledb.values import values
 from taupy.report.contents import Bar, Contents, Part, Section, add_trees, names_first
 from taupy.report.forest import VERDICTS, Aligned, Forest
 from taupy.study import conditions, gate, gate_view
@@ -83,7 +85,8 @@ def _add_trees(compared: Compared, forest: Forest) -> None:
     for at, side in enumerate(compared.sides):
         trial = side.trials[-1]
         verdict_of = {} if paths is None else _verdicts_of_paths(compared, paths, at, trial.id)
-        add_trees(compared.db, trial, forest, Aligned(at, _keys(compared.answers, at), verdict_of))
+        aligned = Aligned(at, _keys(compared.answers, at), verdict_of)
+        add_trees(compared.db, trial, values(compared.db, trees(trial.id)), forest, aligned)
     if paths is not None:
         forest.judged = True
         for answer in compared.answers:

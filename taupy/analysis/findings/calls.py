@@ -12,12 +12,18 @@ from taupy.analysis.known_routines import Either, Grouped, Known, Matches, OneOf
 from taupy.dataclass import NamedTuple
 from taupy.model import callpaths
 from taupy.model.forest import members, sums_by_key
+from taupy.model.question import Question
 from taupy.model.rows import ThreadRow, TimerRow
 from taupy.model.table import Amount, Table, numbered
 from taupy.network.phases import kind_of
 from taupy.units import percent
 
 TREE = ("thread", "callpath", "parent", "timer")
+
+
+def trees(trial: int) -> Question:
+    """The call trees of all threads: rules look at those of the host's, a page shows all."""
+    return Question((trial,), by=TREE, values=("calls", "inclusive", "exclusive"))
 
 
 class Sum(NamedTuple):

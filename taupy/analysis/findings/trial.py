@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import compress
 
 from taupy.analysis.findings.call_arguments import CallArguments
 from taupy.analysis.findings.call_growth import CallGrowth, call_growth
-from taupy.analysis.findings.calls import TREE, Calls, Sum, around
+from taupy.analysis.findings.calls import Calls, Sum, around, trees
 from taupy.analysis.kernel_advice import Advice
 from taupy.analysis.line_times import LineRow, estimates
 from taupy.analysis.own_code import owners
@@ -110,16 +109,11 @@ class Trial:
     @cached_property
     def calls(self) -> Calls:
         """The call tree of the host's threads."""
-        question = Question(
-            (self.id,), by=TREE, where=(HOST,), values=("calls", "inclusive", "exclusive")
-        )
-        table = self.ask(question)
         # The thread of collectives has the backends' times, during which the program's threads
         # waited.
-        is_kept = [thread.name != THREAD_NAME for thread in table.labels["thread"]]
-        if not all(is_kept):
-            kept = map(is_kept.__getitem__, table.codes["thread"])
-            table = table.taken([*compress(range(table.size), kept)])
+        table = self.ask(trees(self.id)).where(
+            "thread", lambda thread: thread.kind == "host" and thread.name != THREAD_NAME
+        )
         return Calls.of(table)
 
     @cached_property

@@ -120,6 +120,21 @@ def test_conditions_leave_what_they_say(db):
         where(Condition("colour", ("red",)))
 
 
+def test_rows_chosen_from_a_table_are_the_answer_with_the_condition(db):
+    add_profile(db, gpu_profile())
+    by = ("thread", "callpath", "parent", "timer")
+    whole = values(db, Question((1,), by=by, values=VALUES))
+    host = values(db, Question((1,), by=by, where=(Condition("kind", ("host",)),), values=VALUES))
+    chosen = whole.where("thread", lambda thread: thread.kind == "host")
+    assert 0 < len(host) < len(whole)
+    assert [[*chosen.labels[name]] for name in ("thread", "timer")] == [
+        [*host.labels[name]] for name in ("thread", "timer")
+    ]
+    assert [chosen.row_labels(name) for name in by] == [host.row_labels(name) for name in by]
+    assert [*map(list, chosen.columns.values())] == [*map(list, host.columns.values())]
+    assert whole.where("thread", lambda thread: True) is whole
+
+
 def test_kernels_stand_apart_from_the_host(db):
     add_profile(db, gpu_profile())
     assert rows(values(db, Question((1,), by=("kind",))), TIME) == {"host": 500, "gpu": 7800}

@@ -19,9 +19,10 @@ from pathlib import Path
 import pytest
 
 import taupy as taupy_package
+from taupy.analysis.findings.calls import trees
 from taupy.model.finding import Evidence
 from taupy.model.profile import Timer
-from taupy.model.question import LAUNCHES, VALUES, Question
+from taupy.model.question import LAUNCHES, Question
 from taupy.model.sampled import GROWTH, STATES
 from taupy.pprof import cells
 from taupy.pprof.view import Column, View
@@ -29,7 +30,7 @@ from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.values import values
 from taupy.profiledb.writer import add_profile
 from taupy.report import contents, front, page
-from taupy.report.forest import COLUMNS, DIMENSIONS, Forest, shown_name
+from taupy.report.forest import COLUMNS, Forest, shown_name
 from tests.builders import call, event, gpu_profile, host, profile_of, small_profile, wide_profile
 from tests.hostile import hostile
 from tests.in_process import taupy
@@ -80,9 +81,19 @@ def added_up(columns: dict[str, list[int]]) -> list[int]:
 
 
 @pytest.mark.parametrize("trial", [1, 2, 3])
+def test_findings_and_the_forest_read_the_call_paths_once(database, trial):
+    statements = []
+    with ProfileDB.open(database) as db:
+        db.connection.set_trace_callback(statements.append)
+        contents.of_trial(db, db.trial(trial))
+    whole = ("callpath.parent_id", ".inclusive", ".exclusive")
+    assert len([sql for sql in statements if all(column in sql for column in whole)]) == 1
+
+
+@pytest.mark.parametrize("trial", [1, 2, 3])
 def test_the_forest_holds_what_the_database_holds(database, trial):
     with ProfileDB.open(database) as db:
-        table = values(db, Question((trial,), by=DIMENSIONS, values=VALUES))
+        table = values(db, trees(trial))
     forest = Forest()
     forest.add(table, {})
     columns = unpacked(forest)
