@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import builtins
 from collections.abc import Iterator
 
 from taupy.analysis.findings import hot_lines, source
@@ -95,11 +96,63 @@ def _growing(trial: Trial) -> list[TimerRow]:
             for other in below - {timer}
         )
         function = source.function(trial, timer)
-        if function is not None and source.suspends(function):
+        if function is not None and (
+            source.suspends(function)
+            or _has_numbers_alone(source.tree(trial.source(timer) or ""), function)
+        ):
             continue
         if not is_caller and asleep <= _ASLEEP * seen and not _in_batches(trial, whole):
             innermost.append(timer)
     return innermost
+
+
+def _has_numbers_alone(module: ast.Module, function: Function) -> bool:
+    """Whether nothing that earlier calls have left can reach it: it is given numbers, which the
+    program may count upwards, and reads nothing but them, builtins and modules."""
+    arguments = function.args
+    given = {part.arg for part in ast.walk(arguments) if isinstance(part, ast.arg)}
+    if not given or arguments.vararg or arguments.kwarg or not given <= _numbers(function):
+        return False
+    imported = {
+        alias.asname or alias.name.partition(".")[0]
+        for part in ast.walk(module) if isinstance(part, ast.Import | ast.ImportFrom)
+        for alias in part.names
+    }  # fmt: skip
+    names = [part for part in ast.walk(function) if isinstance(part, ast.Name)]
+    own = {part.id for part in names if isinstance(part.ctx, ast.Store)}
+    harmless = given | own | imported | {*dir(builtins), function.name}
+    shared = any(isinstance(part, ast.Global | ast.Nonlocal) for part in ast.walk(function))
+    return not shared and {part.id for part in names} <= harmless
+
+
+def _numbers(function: Function) -> set[str]:
+    """Names that are used as single numbers: to count to, or to decide by their order or rest."""
+    used: list[ast.expr] = []
+    for part in ast.walk(function):
+        if isinstance(part, ast.Call) and source.called(part) == "range":
+            used += part.args
+        elif isinstance(part, ast.If | ast.While | ast.IfExp):
+            used += _compared(part.test)
+    return {part.id for part in used if isinstance(part, ast.Name)}
+
+
+def _compared(test: ast.expr) -> Iterator[ast.expr]:
+    """What is ordered or divided in a condition: an array there would be no condition."""
+    parts: list[ast.expr] = [test]
+    while parts:
+        part = parts.pop()
+        if isinstance(part, ast.BoolOp):
+            parts += part.values
+        elif isinstance(part, ast.UnaryOp):
+            parts.append(part.operand)
+        elif isinstance(part, ast.BinOp):
+            parts += [part.left, part.right]
+            if isinstance(part.op, ast.Mod):
+                yield from (part.left, part.right)
+        elif isinstance(part, ast.Compare):
+            parts += [part.left, *part.comparators]
+            if all(isinstance(op, ast.Lt | ast.LtE | ast.Gt | ast.GtE) for op in part.ops):
+                yield from (part.left, *part.comparators)
 
 
 def _in_batches(trial: Trial, whole: Sum) -> bool:
@@ -117,7 +170,8 @@ def _measured(trial: Trial, timer: TimerRow) -> Finding:
     return trial.finding(
         UNEXPLAINED,
         timer,
-        f"{hottest(trial, timer)} takes longer the more often it has been called: "
+        f"{hottest(trial, timer)} takes longer the more often it has been called, for what earlier "
+        "calls have left, or since later ones are given more: "
         f"{duration(longest.ns)} in {count(longest.calls)} calls, "
         f"{percent(100 * longest.ns / trial.wall_ns)} % of the run",
         longest.ns,

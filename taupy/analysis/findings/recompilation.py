@@ -27,6 +27,8 @@ _KEPT = among(("re/__init__.py:compile", "re.py:compile"))
 _FUNCTIONS = among(("numba/core/dispatcher.py:Dispatcher.compile",
                     "jax/_src/compiler.py:compile_or_get_cached"))  # fmt: skip
 _TEMPLATES = among(("jinja2/environment.py:Environment.compile",))
+_TEMPLATE = "root"
+"""The routine that Jinja makes of each template, in the template's file if it has one."""
 _RENDERS = among(f"jinja2/environment.py:Template.{name}"
                  for name in ("render", "render_async", "generate", "generate_async"))  # fmt: skip
 
@@ -62,6 +64,7 @@ def find(trial: Trial) -> Iterator[Finding]:
             "a template is compiled",
             templates,
             GRAPHS,
+            once=max(1, _files_of_templates(calls)),
             attempt="compile once and keep the result",
             refuted_by="all templates are different",
         )
@@ -76,6 +79,12 @@ def find(trial: Trial) -> Iterator[Finding]:
         attempt="compile each pattern once with re.compile and keep it",
         refuted_by="all patterns are different, and each is used once",
     )
+
+
+def _files_of_templates(calls: Calls) -> int:
+    """Each of them that is used has to be compiled once."""
+    files = {timer.file for timer in calls.timers if timer.short_name == _TEMPLATE}
+    return sum(not file.endswith((".py", ">")) for file in files if file)
 
 
 def _number(calls: Calls, rows: Iterable[int]) -> float:
@@ -95,14 +104,19 @@ def _repeated(
     rows: Iterable[int],
     most: int,
     *,
+    once: int = 1,
     hint: str = "",
     attempt: str = "",
     refuted_by: str,
 ) -> Iterator[Finding]:
-    """The routines that compile more often than `most`."""
+    """The routines that compile more often than `most`, beside the things that are compiled once.
+
+    Args:
+        once: so many at least.
+    """
     calls = trial.calls
     for timer, compiled in trial.by_place(rows):
-        if compiled.calls <= most:
+        if compiled.calls - once < most:
             continue
         names = tuple(dict.fromkeys(calls.timer[row].timer for row in compiled.rows))
         around = {_with_around(calls, row) for row in compiled.rows}
@@ -110,7 +124,7 @@ def _repeated(
         yield Finding(
             KIND,
             f"{what} {count(compiled.calls)} times in {duration(whole)} for {place(timer)}{hint}",
-            saved_ns=whole * (1 - 1 / compiled.calls),
+            saved_ns=whole * (1 - once / compiled.calls),
             wall_ns=trial.wall_ns,
             evidence=(
                 trial.evidence(

@@ -115,3 +115,48 @@ def test_what_a_few_calls_do_for_many_is_no_growth(spills, grows):
         growth={add: SimpleNamespace(grows=True)}, source=lambda timer: None,
     )  # fmt: skip
     assert growing_history._growing(trial) == [add] * grows
+
+
+PRIME = """
+import math
+FOUND = []
+def is_prime(n):
+    if n % 2 == 0:
+        return n == 2
+    for k in range(3, int(math.sqrt(n)) + 1, 2):
+        if n % k == 0:
+            return False
+    return True
+"""
+STEPS = """
+def steps(n, most=100):
+    count = 0
+    while n > 1 and count < most:
+        n, count = (3 * n + 1 if n % 2 else n // 2), count + 1
+    return count
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "alone"),
+    [
+        (PRIME, True),
+        (STEPS, True),
+        (PRIME.replace("return True", "FOUND.append(n)"), False),
+        (PRIME.replace("range(3, int(math.sqrt(n)) + 1, 2)", "FOUND"), False),
+        (PRIME.replace("(n):", "(n, found):").replace("range(3, int(math.sqrt(n)) + 1, 2)",
+                                                       "found"), False),
+        (PRIME.replace("(n):", "(self, n):"), False),
+        (PRIME.replace("(n):", "(*n):"), False),
+        (PRIME.replace("return True", "return prepared(n)"), False),
+        (STEPS.replace("count = 0", "global last"), False),
+        ("def total(values, x):\n    return ((values - x) % 2).sum() if x > 0 else 0\n", False),
+        ("def some(values):\n    return 1 if (values % 2).any() else 0\n", False),
+        ("def now():\n    return 1\n", False),
+    ],
+)  # fmt: skip
+def test_what_has_nothing_but_numbers_has_no_history(text, alone):
+    """Larger numbers may take longer, whatever was done before."""
+    module = ast.parse(text)
+    (function,) = [node for node in module.body if isinstance(node, ast.FunctionDef)]
+    assert growing_history._has_numbers_alone(module, function) == alone
