@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import TypeAlias, TypeVar
 
 from taupy.dataclass import NamedTuple, dataclass, field
@@ -85,7 +85,8 @@ class HotLine(NamedTuple):
         text: its source; None: there is none.
         calls: what it mostly called or did, in few words; None: nothing in particular.
         times: how often it has begun; None: that is not known.
-        below: the libraries' routines in which it was seen; None: there were no looks.
+        below: its time in the libraries' routines in which it was seen [ns]; None: there were no
+            looks.
     """
 
     file: str | None
@@ -96,7 +97,7 @@ class HotLine(NamedTuple):
     calls: str | None
     is_exact: bool = False
     times: int | None = None
-    below: frozenset[TimerRow] | None = None
+    below: Mapping[TimerRow, int] | None = None
 
 
 class _Sums:

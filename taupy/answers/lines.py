@@ -237,7 +237,11 @@ class Lines:
             if line.is_shown:
                 text = self.text(line)
                 calls = self.calls(line)
-                below = frozenset(row.callee for row in line.rows if row.callee is not None)
+                below = {
+                    callee: ns
+                    for callee, ns, _ in line.parts(lambda row: row.callee)
+                    if callee is not None
+                }
                 return HotLine(
                     *(file, number, line.time_ns, line.error_ns, text, calls),
                     line.count is not None,

@@ -241,7 +241,7 @@ def _facts(
     if with_memory.isdigit():
         yield f"peak *{size(1024 * int(with_memory))}*"
     if report.cpu_ns:
-        spent, among = screen.cpu_time(report.cpu_ns)
+        spent, among = screen.cpu_time(report)
         yield f"*{spent}* of CPU time{among}"
     if report.runnable_ns:
         yield f"*busy machine*: {screen.waited_for_processor(report)}"

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from taupy.analysis.expressions import excerpt
 from taupy.analysis.findings import RULES
 from taupy.analysis.findings.limits import MOST_FINDINGS
+from taupy.analysis.line_times import HotLine
 from taupy.analysis.places import Part, Place, calls_tests
 from taupy.answers import places
 from taupy.answers.places import GroupPlaces
@@ -96,6 +97,8 @@ class _Detail(NamedTuple):
         lanes: bars of each group of ranks, worker processes and further threads; of none, their
             seconds are in one line.
         calls: lines of those into which the run divides.
+        elsewhere: whether main places have a third line, for callees of other lines than the
+            hottest.
     """
 
     callees: int = 5
@@ -108,9 +111,11 @@ class _Detail(NamedTuple):
     least: float = _LEAST
     lanes: int = 4
     calls: int = 3
+    elsewhere: bool = False
 
 
 _DETAILS = (
+    _Detail(elsewhere=True),
     _Detail(),
     _Detail(others=1),
     _Detail(others=1, sentences=2),
@@ -216,7 +221,7 @@ class _Screen:
         if trial.state != "complete":
             yield from self._wrapped(f"{trial.state.upper()}: what follows is a part of the run")
         if report.runnable_ns:
-            spent, among = cpu_time(report.cpu_ns)
+            spent, among = cpu_time(report)
             used = f"{spent} of CPU time{among}; " if report.cpu_ns else ""
             yield from self._wrapped(f"busy machine: {used}{waited_for_processor(report)}")
         remarks = [] if report.is_capture and not self.verbose else [*report.remarks.items()]
@@ -348,21 +353,31 @@ class _Screen:
             yield f"{start}{line}".rstrip()
             if left and (text or more):
                 left -= 1
-                yield from self._within(text, does, more, indent)
+                apart = visible(_elsewhere(place, mark, _MUCH)) if self.detail.elsewhere else ""
+                yield from self._within(text, does, more, apart, indent)
 
-    def _within(self, text: str, does: str, parts: Sequence[str], indent: str) -> Iterator[str]:
+    def _within(
+        self, text: str, does: str, parts: Sequence[str], apart: str, indent: str
+    ) -> Iterator[str]:
         """The source text, with what takes time in it, and as many of these as fit into the line
-        with it."""
+        with it; the one that is not to be left out in a line of its own."""
         room = self.width - len(indent) - 2
         if not self.verbose:
             taken = min(len(text), _LEAST_TEXT) + len(_DOT) if text else 0
-            parts = _fitting(parts, room - taken)
+            fitting = _fitting(parts, room - taken)
+            if apart and apart in fitting:
+                apart = ""
+            elif apart:
+                fitting = _fitting([part for part in parts if part != apart], room - taken)
+            parts = fitting
         words = [*_joined(parts, ", ", room)]
         if text and words and len(words[0]) + len(_DOT) + min(len(text), _LEAST_TEXT) <= room:
             text = excerpt(text, room - len(_DOT) - len(words[0]), does)
             words[0] = f"{text}{_DOT}{words[0]}"
         elif text:
             words.insert(0, excerpt(text, room, does))
+        if apart and not self.verbose:
+            words += [*_joined([apart], ", ", room)]
         for at, line in enumerate(words):
             yield f"{indent}{' ' if at else '└'} {line}"
 
@@ -601,14 +616,21 @@ def waited_for_processor(report: Report) -> str:
     return f"a thread waited {duration(report.runnable_ns)} for a processor"
 
 
-def cpu_time(cpu_ns: Mapping[ThreadRow, float]) -> tuple[str, str]:
-    """CPU time in all, and the processes or threads that it is the sum of, if several."""
-    processes = len({thread.node for thread in cpu_ns})
-    threads = sum(thread.threads for thread in cpu_ns)
-    among = f" in {processes} processes" if processes > 1 else ""
-    if not among and threads > 1:
-        among = f" in {threads} threads"
-    return duration(sum(cpu_ns.values())), among
+def cpu_time(report: Report) -> tuple[str, str]:
+    """CPU time in all, and the processes or threads that it is the sum of, if there are several:
+    of those that a signal has ended it is not known."""
+    processes = len({thread.node for thread in report.cpu_ns})
+    threads = sum(thread.threads for thread in report.cpu_ns)
+    among = ""
+    if report.processes > 1:
+        among = f" in {_of(processes, report.processes)} processes"
+    elif report.threads > 1:
+        among = f" in {_of(threads, report.threads)} threads"
+    return duration(sum(report.cpu_ns.values())), among
+
+
+def _of(part: int, number: int) -> str:
+    return f"{part} of {number}" if part < number else f"{part}"
 
 
 def mark_of(report: Report) -> str:
@@ -802,15 +824,15 @@ def details_of(place: Place, mark: str = "") -> list[str]:
     hot = place.hottest
     if place.timer is not None and place.timer.file in _HANDS_ON:
         parts.append("C code that it calls, such as of a compiled module")
-    below = [part for part in place.callees if part.ns >= _MUCH * place.ns][:_CALLEES]
-    here = [part for part in below if _is_here(place, part)]
+    here = [part for part in _large(place) if _is_here(place, part)]
     for part in here:
-        parts.append(_below(place, part, mark))
+        if not _is_the_line(hot, part):
+            parts.append(_below(place, part, mark, hot))
     if not here and hot is not None and hot.calls and hot.calls != hot.text:
         about = "" if "~" in hot.calls else f" ~{duration(hot.time_ns)}"
         parts.append(f"{hot.calls}{about}")
-    if elsewhere := [_below(place, part, mark) for part in below if part not in here]:
-        parts.append(f"in other lines: {', '.join(elsewhere)}")
+    if elsewhere := _elsewhere(place, mark):
+        parts.append(elsewhere)
     if (caller := place.caller) is not None:
         times = "" if caller.calls == place.calls else f" {count(caller.calls)} times"
         parts.append(f"called{times} by {_caller(place, caller.timer)}")
@@ -821,18 +843,51 @@ def details_of(place: Place, mark: str = "") -> list[str]:
     return parts
 
 
+def _large(place: Place) -> list[Part]:
+    return [part for part in place.callees if part.ns >= _MUCH * place.ns][:_CALLEES]
+
+
+def _elsewhere(place: Place, mark: str, least: float = 0.0) -> str:
+    """What it calls in other lines than the hottest one; nothing if that is less than a share of
+    its threads' time."""
+    parts = [part for part in _large(place) if not _is_here(place, part)]
+    if sum(part.ns for part in parts) * place.share < least * place.ns:
+        return ""
+    below = ", ".join(_below(place, part, mark) for part in parts)
+    return f"in other lines: {below}" if below else ""
+
+
 def _is_here(place: Place, part: Part) -> bool:
-    """Whether a callee is one of the hottest line, behind whose text it stands."""
+    """Whether a callee is one of the hottest line, behind whose text it stands: that has most of
+    the callee's time, or the callee most of the line's. What others call too was seen there, too.
+    """
     hot = place.hottest
     if place.kind != "own" or hot is None or hot.below is None:
         return True
-    return any(place.entries.get(timer, timer) == part.timer for timer in hot.below)
+    seen_ns = [
+        ns for timer, ns in hot.below.items() if place.entries.get(timer, timer) == part.timer
+    ]
+    return bool(seen_ns) and sum(seen_ns) >= _MOSTLY * min(part.ns, hot.time_ns)
 
 
-def _below(place: Place, part: Part, mark: str) -> str:
-    """A callee with its time, and its calls if they are others than the routine's."""
+def _is_the_line(hot: HotLine | None, part: Part) -> bool:
+    """Whether a callee is all that the hottest line does: its text and time say so already."""
+    if hot is None or not hot.below or not hot.text:
+        return False
+    name = places.called(part.timer).split(".")[-1]
+    return name in hot.text and abs(part.ns - hot.time_ns) <= _error_ns(hot)
+
+
+def _error_ns(hot: HotLine) -> float:
+    return max(2 * hot.error_ns, _SMALL * hot.time_ns)
+
+
+def _below(place: Place, part: Part, mark: str, hot: HotLine | None = None) -> str:
+    """A callee with its time, which may be longer than that of the line beside it, and its calls if
+    they are others than the routine's."""
+    in_all = " in all" if hot and hot.below and part.ns > hot.time_ns + _error_ns(hot) else ""
     calls = f", {_calls(part.calls)}" if part.calls and part.calls != place.calls else ""
-    return f"{places.called(part.timer)} {mark}{duration(part.ns)}{calls}"
+    return f"{places.called(part.timer)} {mark}{duration(part.ns)}{in_all}{calls}"
 
 
 _AWAITS = 3

@@ -124,6 +124,27 @@ def test_cpu_time_and_shares_of_several_threads_say_what_they_are_of(store):
     assert "in 2 other threads, added up (% of that):" in text
 
 
+@pytest.mark.parametrize(
+    ("place", "said"), [({"node": 1}, "2 of 3 processes"), ({"thread": 1}, "2 of 3 threads")]
+)
+def test_cpu_time_that_a_signal_has_taken_is_not_said_to_be_none(store, place, said):
+    """A pool ends its workers by a signal, so that some of them have not noted it."""
+    seen = [event(STATES[1], [3.0 * S], "ns"), event("Thread CPU Time", [2.0 * S], "ns")]
+    ((what, first),) = place.items()
+    store(
+        profile_of(
+            host(call("main", 1, 10 * S), events=seen),
+            host(call("work", 1, S), events=seen, **place),
+            host(call("work", 1, S), **{what: first + 1}),
+            duration_ns=10 * S,
+        )
+    )
+    assert f"4.00 s of CPU time in {said}; " in " ".join(taupy("report", "1").stdout.split())
+    with ProfileDB.open("taupy.db") as db:
+        page = front.overview(db, report(db, db.latest()), 0)
+    assert f"*4.00 s* of CPU time in {said}" in page["facts"]
+
+
 def test_many_calls_of_a_routine_are_no_loop_in_its_caller(store):
     """They may be made by heapq, or by recursion."""
     own = Timer("Item.__lt__", "app.py", 3, path="/u/app.py")

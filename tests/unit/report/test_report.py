@@ -437,14 +437,40 @@ def test_a_callee_of_other_lines_is_not_said_of_the_hottest_line(tmp_path):
     (entry,) = place.callees
     (within,) = (timer for timer in place.entries if timer != entry.timer)
 
-    def details(*below, looks=True):
-        seen = frozenset(below) if looks else None
-        hot = HotLine("life.py", 5, 80, 1.0, "text", None, below=seen)
+    def details(seen, line_ns=80, text="text"):
+        hot = HotLine("life.py", 5, line_ns, 1.0, text, None, below=seen)
         return screen.details_of(replace(place, hottest=hot))
 
-    assert details() == ["in other lines: findall 50 ns, 3 calls"]
-    assert details(within) == details(entry.timer) == ["findall 50 ns, 3 calls"]
-    assert details(looks=False) == ["findall 50 ns, 3 calls"]
+    elsewhere = ["in other lines: findall 50 ns, 3 calls"]
+    assert details({}) == elsewhere
+    assert details({within: 30}) == details({entry.timer: 30}) == ["findall 50 ns, 3 calls"]
+    assert details(None) == ["findall 50 ns, 3 calls"]
+    # One look there, of many: what else it calls runs `compile`, too.
+    assert details({within: 5}) == elsewhere
+    # The line has most, not all of it; it is all that the line does, and named in it.
+    assert details({within: 30}, 40) == ["findall 50 ns in all, 3 calls"]
+    assert details({within: 50}, 50, "re.findall(x)") == []
+
+
+def test_half_of_a_routine_in_other_lines_is_not_left_out(tmp_path):
+    """The screen has a line for what takes a tenth of the time or more, where there is room."""
+    library = {"path": "/usr/lib/python3.12/networkx/centrality.py"}
+    first = call(Timer("betweenness_centrality", "centrality.py", 50, **library), 1, 50)
+    second = call(Timer("greedy_modularity_communities", "centrality.py", 9, **library), 1, 40)
+    step = call(Timer("<module>", "graph.py", 1), 1, 10, [first, second])
+    measured = _report(tmp_path, profile_of(host(step, name="MainThread")))
+    (main,) = measured.places
+    place = main.places[0]
+    timer = max(place.callees, key=lambda part: part.ns).timer
+    text = "scores = nx.betweenness_centrality(graph, weight=distance_of)"
+    hot = HotLine("graph.py", 4, 50, 1.0, text, None, below={timer: 50})
+    group = _with_places(main, [replace(place, hottest=hot, source=text)])
+    measured = replace(measured, places=[group])
+    elsewhere = "in other lines: greedy_modularity_communities 40 ns"
+    shown = screen.text(measured, WIDTH, HEIGHT)
+    assert f"\n{' ' * 26}{elsewhere}\n" in shown and shown.count("betweenness") == 1
+    assert elsewhere not in screen.text(measured, WIDTH, 1)
+    assert screen.text(measured, WIDTH, HEIGHT, verbose=True).count(elsewhere) == 1
 
 
 def test_a_routine_stands_at_its_def(tmp_path):
