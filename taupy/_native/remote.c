@@ -96,7 +96,7 @@ static int walk_frames(Walk *walk, uint64_t frame, RemoteStop *stop, void *conte
     walk->count = 0;
     for (int i = 0; i < REMOTE_FRAMES_AT_MOST; i++) {
         if (frame == 0)
-            return has_base || layout->owner_shim == 0;
+            return has_base;
         const char *at = apart;
         int is_inside = frame > walk->base && frame - walk->base <= last;
         if (is_inside)
@@ -107,7 +107,9 @@ static int walk_frames(Walk *walk, uint64_t frame, RemoteStop *stop, void *conte
             return 0; /* of a generator, or in an older chunk */
         unsigned owner = (unsigned char)at[layout->frame_owner];
         int is_shim = layout->owner_shim != 0 && owner >= layout->owner_shim;
-        has_base = is_shim || (owner == 0 && is_inside && frame - walk->base < 64);
+        /* A generator that has just given a value has no caller any more, and is no base. */
+        has_base = is_shim || (owner == 0 && (layout->owner_shim == 0 ||
+                                              (is_inside && frame - walk->base < 64)));
         if (!is_shim) {
             uint64_t code = word_at(at, layout->frame_code) & ~(uint64_t)7; /* tagged in 3.14 */
             if (code == 0)

@@ -179,6 +179,35 @@ def images(layout, turns, native_id):
     del image
 
 
+@pytest.mark.parametrize("has_shims", [False, True], ids=["3.11", "3.12 to 3.15"])
+def test_a_generator_without_a_caller_is_no_whole_stack(program, has_shims):
+    """It has given its value between the look at the thread and the look at its frame, which does
+    not lie in the thread's stack."""
+    layout = list(struct.unpack("<30Q", program.layout))
+    layout[7], layout[14] = 0, 3 * has_shims  # the thread names its frame; owners of shims
+    native_id, chunk_at, frame_at = layout[4:7]
+    code, _, previous, owner = layout[9:13]
+    image = (ctypes.c_uint64 * 4096)()
+    base = ctypes.addressof(image)
+    state, chunk, generator = base, base + 8192, base + 16384
+    outermost = chunk + 32  # the first in the first chunk of a thread's stack
+
+    def put(address, value):
+        ctypes.c_uint64.from_address(address).value = value
+
+    for frame in (generator, outermost):
+        put(frame + code, base + 24576)
+    ctypes.c_uint8.from_address(generator + owner).value = 1
+    put(state + native_id, 77)
+    put(state + frame_at, generator)
+    put(state + chunk_at, chunk)
+    put(state + chunk_at + 8, chunk + 512)
+    thread = remote.Thread(os.getpid(), struct.pack("<30Q", *layout), state, 77)
+    assert thread.look(set()) is None
+    put(generator + previous, outermost)
+    assert len(thread.look(set())) == 2
+
+
 def test_nonsense_in_memory_ends_a_look_and_nothing_else(program):
     seen = set()
     for base, state, layout, chance in images(program.layout, 2000, 77):
