@@ -61,6 +61,7 @@ from taupy.state import heartbeat, lines, looks, sqlite, values
 from taupy.state.folder import ELSEWHERE, SUBINTERPRETERS, File, Folder, Untrusted
 from taupy.state.pauses import pauses
 from taupy.state.shape import fits
+from taupy.units import several, verb
 
 _KEPT_SUFFIXES = (
     *PART_SUFFIXES, SNAPSHOT_SUFFIX, GPU_SUFFIX, GPU_TRACE_SUFFIX, GPU_COUNT_SUFFIX,
@@ -288,7 +289,7 @@ def _deliver(run: _Run, rescue: bool, unclash: bool) -> Delivery:
     except OSError as problem:
         if run.running:  # theirs could get the same numbers
             waits = (
-                f"it will be stored when its {run.running} child processes have ended ({problem})"
+                f"it will be stored when its child processes have ended: {run.running} ({problem})"
             )
             return Delivery(problem=waits, running=run.running)
     profile, facts, done = _profile(run, nodes)
@@ -338,8 +339,8 @@ def _profile(run: _Run, nodes: dict[int, Part]) -> tuple[Profile, Mapping[str, s
     done += _add_gpus(run, profile, places, missed)
     if run.running:
         profile.metadata["taupy.health.running"] = (
-            f"{run.running} child processes were still running when this was stored; "
-            "the next taupy command adds what they measured"
+            f"{several(run.running, 'child process')} {verb(run.running, 'were')} still running "
+            "when this was stored; the next taupy command adds what was measured there"
         )
     facts = run.facts
     if facts is None:

@@ -111,8 +111,17 @@ def count(value: int) -> str:
 
 
 def several(value: int, noun: str) -> str:
-    """A number of things: `1 trial`, `0 trials`, `12 trials`."""
-    return f"{value} {noun}" if value == 1 else f"{value} {noun}s"
+    """A number of things: `1 trial`, `0 trials`, `12 trials`, `2 launches`."""
+    ending = "" if value == 1 else "es" if noun.endswith(("ch", "ss")) else "s"
+    return f"{value} {noun}{ending}"
+
+
+def verb(value: int, plural: str) -> str:
+    """The verb that so many things have: `were` as it is, or `was` for one."""
+    return _OF_ONE[plural] if value == 1 else plural
+
+
+_OF_ONE = {"are": "is", "were": "was", "have": "has"}
 
 
 def listing(names: Iterable[object], most: int) -> str:

@@ -317,8 +317,8 @@ def _notes(rows: Sequence[KernelRow]) -> list[str]:
     notes = []
     if untimed := sum(row.untimed for row in rows):
         notes.append(
-            f"{untimed} launches have no times from the GPU: times and means exclude them, %GPU "
-            "takes the mean of others of the call path"
+            f"{several(untimed, 'launch')} without times from the GPU: times and means leave that "
+            "out, %GPU takes the mean of others of the call path"
         )
     without = sum(row.percent for row in rows if row.routine == NO_OWNER)
     if without:

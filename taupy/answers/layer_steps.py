@@ -299,7 +299,7 @@ def _view(
 def _notes(steps: Sequence[Step], hidden: int, limit: int | None) -> list[str]:
     notes = [_FROM]
     if hidden:
-        notes.append(f"{len(steps)} of {len(steps) + hidden} rows of steps are shown")
+        notes.append(f"{len(steps)} of {len(steps) + hidden} rows of steps shown")
     if limit is not None:
         notes.append(f"at most {several(limit, 'layer')} of each step; --all shows all")
     if (most := max((step.steps for step in steps), default=1)) > 1:

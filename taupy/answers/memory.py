@@ -194,7 +194,7 @@ def _peaks(series: list[TimelineRow], seen: list[Peak], events: MemoryEvents) ->
             highest = max(of_node, key=lambda peak: peak.most or 0)
             yield f"the most was reached when {_within(highest)}"
     if len(nodes) > _NODES_AT_MOST:
-        yield f"{_NODES_AT_MOST} of {len(nodes)} processes are shown"
+        yield f"{_NODES_AT_MOST} of {len(nodes)} processes shown"
 
 
 def _largest(rows: list[TimelineRow], seen: Sequence[Peak]) -> Iterator[str]:

@@ -125,7 +125,7 @@ def _of_steps(thread: ThreadRow, steps: Steps, whole: bool) -> View:
     ]
     notes = []
     if len(chosen) < len(steps):
-        notes.append(f"{len(chosen)} of {len(steps)} rows of steps are shown; --all shows them all")
+        notes.append(f"{len(chosen)} of {len(steps)} rows of steps shown; --all shows them all")
     has_several = max(steps.count, default=1) > 1
     view = View(f"PHASES BY STEP, {title(thread, steps)}", _STEP_COLUMNS, rows, notes)
     return view.only(lambda column, _: has_several or column.name not in _OF_SEVERAL)

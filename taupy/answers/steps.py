@@ -261,7 +261,7 @@ def _notes(steps: Steps, times: StepTimes, shown: int) -> list[str]:
     text += f", without {warm} of warm-up" if warm else ""
     notes = [text + (f"; outliers: {outliers}" if outliers else "")]
     if shown < len(steps):
-        notes.append(f"{shown} of {len(steps)} rows are shown; --all shows them all")
+        notes.append(f"{shown} of {len(steps)} rows shown; --all shows them all")
     if max(steps.count) > 1:
         notes.append(
             f"a row covers up to {max(steps.count)} steps, with the sum of their times: there "

@@ -166,7 +166,7 @@ def _step_view(thread: ThreadRow, steps: Steps, *, whole: bool = True) -> View:
     if all(runnable is None for _, runnable, _ in parts):
         notes.append(_NO_DELAY)
     if len(rows) < len(steps):
-        notes.append(f"{len(rows)} of {len(steps)} rows are shown; --limit N shows the first N")
+        notes.append(f"{len(rows)} of {len(steps)} rows shown; --limit N shows the first N")
     name = f"WORKING OR WAITING: {title(thread, steps)}"
     return View(name, _STEP_COLUMNS, rows, notes).only(is_shown)
 

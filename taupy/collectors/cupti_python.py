@@ -145,8 +145,8 @@ class Collector:
         note(
             "backend",
             f"GPU work was recorded by {PACKAGE} {version} (--cupti-backend python), a debugging "
-            f"aid: slower than the native collector; {len(sys.modules) - before} modules were "
-            "imported into the program for it",
+            f"aid: slower than the native collector; modules imported into the program for it: "
+            f"{len(sys.modules) - before}",
         )
         self._check_library(version, library.path)
         step = "subscribe"

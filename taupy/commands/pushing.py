@@ -73,7 +73,7 @@ def delivered(delivery: Delivery, *, waiting: bool = True) -> str:
         return ""
     waits = []
     if delivery.running:
-        waits.append(f"{delivery.running} of its child processes are still running")
+        waits.append(f"child processes that are still running: {delivery.running}")
     waits += _missing_ranks(delivery)
     if waits and not waiting:
         return ""

@@ -216,7 +216,7 @@ def _ended(delivery: Delivery, stored: str, judges: bool) -> list[str]:
         parts.append(f"{len(profile.node_metadata)} processes")
     clauses = [_Clause(", ".join(parts))]
     if delivery.running:
-        clauses.append(_Clause(f"{delivery.running} of its child processes are still running"))
+        clauses.append(_Clause(f"child processes that are still running: {delivery.running}"))
     from taupy.model.metric import NOT_ROUTINES
 
     routines = sum(timer.name not in NOT_ROUTINES for timer in profile.timers)
@@ -403,8 +403,8 @@ def report(delivery: Delivery, printed: Collection[str] = ()) -> list[str]:
             text += f", of {delivery.job}"
         if delivery.running:
             text += (
-                f"; {delivery.running} of its child processes are still running and will be "
-                "added later"
+                "; child processes that are still running and will be added later: "
+                f"{delivery.running}"
             )
         return [
             text,

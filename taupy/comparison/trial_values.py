@@ -24,6 +24,7 @@ from taupy.profiledb import metrics, trial_facts
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.dimensions import ids_of, labels
 from taupy.profiledb.meaning import Meant, meant_in
+from taupy.units import verb
 
 Over = Literal["total", "mean", "max"]
 Where = Literal["host", "gpu"]
@@ -41,7 +42,7 @@ def lacking_note(lacking: Sequence[int], trials: str, metric: str) -> str:
     """Which trials lack a metric; `trials`: of how many and which, such as "24 trials of A"."""
     more = " ..." if len(lacking) > 8 else ""
     ids = ", ".join(map(str, lacking[:8]))
-    return f"{len(lacking)} of {trials} have no {metric}: {ids}{more}"
+    return f"{len(lacking)} of {trials} {verb(len(lacking), 'have')} no {metric}: {ids}{more}"
 
 
 class Runs(NamedTuple):

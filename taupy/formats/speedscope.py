@@ -33,6 +33,7 @@ from taupy.model.gpu import Activity
 from taupy.model.profile import TIME, Metric, Profile, Thread, ThreadProfile, Timer
 from taupy.model.progress import Progress
 from taupy.model.timers import Timers
+from taupy.units import several
 
 SCHEMA = "https://www.speedscope.app/file-format-schema.json"
 EXPORTER = "taupy"
@@ -216,7 +217,9 @@ def _read_events(pieces: Pieces, profile: _Profile) -> None:
             opened.pop()
         number += 1
     if opened:
-        raise pieces.refusal(f"{len(opened)} frames are still open after {number} events")
+        raise pieces.refusal(
+            f"{several(len(opened), 'frame')} still open after {several(number, 'event')}"
+        )
 
 
 def _frame(pieces: Pieces, event: tuple[str, Any]) -> int:

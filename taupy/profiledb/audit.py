@@ -179,7 +179,7 @@ def _ids(db: ProfileDB) -> Iterator[Finding]:
                 "PROBLEM",
                 "ids",
                 None,
-                f"{len(odd_ids)} {what} have ids that do not match {content}: "
+                f"{what} with ids that do not match {content}: {len(odd_ids)}, "
                 f"{_some(odd_ids)}; a merge could confuse them with others",
             )
     for trial in db.trials():
@@ -193,7 +193,7 @@ def _ids(db: ProfileDB) -> Iterator[Finding]:
     )
     if deep:
         yield Finding(
-            "PROBLEM", "ids", None, f"{deep} call paths are not one deeper than their parents"
+            "PROBLEM", "ids", None, f"{several(deep, 'call path')} not one deeper than the parent"
         )
 
 
@@ -297,7 +297,7 @@ def _trial_faults(db: ProfileDB, trial: int) -> Iterator[Finding]:
     trees = stored_trees(db, trial, metrics)
     unlisted = {timer for tree in trees.values() for timer in tree.timer} - position.keys()
     if unlisted:
-        text = f"{len(unlisted)} timers of its call paths are not listed as its own (trial_timer)"
+        text = f"timers of its call paths that trial_timer does not list: {len(unlisted)}"
         yield Finding("PROBLEM", "laws", trial, text)
         return
     threads = []

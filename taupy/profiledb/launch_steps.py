@@ -250,9 +250,9 @@ def _notes(stamped: int, missing: int, by_start: int) -> list[str]:
     notes = ["launches count in the step in which the host called for them"]
     if by_start:
         notes.append(
-            f"the calls for {by_start} of {stamped} launches were not recorded: these count in the "
+            f"launches whose calls were not recorded: {by_start} of {stamped}, which count in the "
             "step in which they started on the GPU"
         )
     if missing:
-        notes.append(f"{missing} launches are not in the trace: their steps are not known")
+        notes.append(f"launches that are not in the trace, of unknown steps: {missing}")
     return notes

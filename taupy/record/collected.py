@@ -31,7 +31,7 @@ from taupy.record.part_files import PartFile
 from taupy.record.process_rows import ProcessRows
 from taupy.state.folder import ELSEWHERE, SUBINTERPRETERS, File, Folder
 from taupy.state.limits import RECORD_BYTES
-from taupy.units import several
+from taupy.units import several, verb
 
 _NAMED_AT_MOST = 8
 _TRIES, _PAUSE_S = 4, 0.005
@@ -264,9 +264,9 @@ def _add_problems(collected: Collected, folder: Folder) -> None:
         collected.problems.append(f"not measured in {where}: {text}")
     unmeasured = sum(len(_text(file)) for file in folder.files(SUBINTERPRETERS))
     if unmeasured:
-        are = "was" if unmeasured == 1 else "were"
         collected.problems.append(
-            f"{several(unmeasured, 'subinterpreter')} {are} not measured; the process is"
+            f"{several(unmeasured, 'subinterpreter')} {verb(unmeasured, 'were')} not measured; the "
+            "process is"
         )
 
 

@@ -23,6 +23,7 @@ from taupy.model.kernel_names import demangled, kernel_timer, short_name
 from taupy.model.profile import Metric, Profile, Thread
 from taupy.model.streams import FindPath, Owner, StreamBuilder
 from taupy.state.folder import File
+from taupy.units import several
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +102,7 @@ _NOTES = {
     "times later": "kernels are recorded with their times instead, without counters; the first {0} "
     "launches are missing",
     "no times": "GPU work is not recorded at all",
-    "unwatched": "{0} launches in the meantime are neither counted nor included in the calls",
+    "unwatched": "launches in the meantime, neither counted nor included in the calls: {0}",
 }
 """By the kind of line; its cells are put in."""
 
@@ -266,8 +267,8 @@ def _health(part: CountPart) -> dict[str, str]:
         number = sum(part.doubtful.values())
         names = ", ".join(dict.fromkeys(short_name(demangled(key.kernel)) for key in part.doubtful))
         health["gpu_doubtful"] = (
-            f"{number} launches were not counted cleanly (another kernel ran at the same time, or "
-            f"a pass is missing) and are left out: {names}"
+            f"left out: {several(number, 'launch')} not counted cleanly (another kernel ran at the "
+            f"same time, or a pass is missing): {names}"
         )
     if not part.ended and (part.counted or not part.notes):
         health["gpu_cut_off"] = (

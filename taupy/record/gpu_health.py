@@ -11,26 +11,26 @@ _UNANSWERED = 100
 """Number of trailing launches that may lack a record, for example in captured graphs."""
 
 _NOTES = {
-    "untimed": "{untimed} kernels and copies have no times (the GPU ran out of space for them): "
+    "untimed": "kernels and copies without times, for which the GPU ran out of space: {untimed}; "
     "they are counted, but their time is missing",
     "dropped": "CUPTI dropped {dropped} records: counts and times of GPU work are too low",
-    "lost": "the launches of {lost} kernels and copies were not seen: they are listed under "
-    "(launched from an unknown place)",
-    "records": "{records} of {expected} kernel launches have no record: counts and times of GPU "
+    "lost": "kernels and copies whose launches were not seen: {lost}, listed under (launched from "
+    "an unknown place)",
+    "records": "no record of {records} of {expected} kernel launches: counts and times of GPU "
     "work are too low",
-    "clock": "the times of {clock} kernels and copies came from torch.profiler's clock (ticks of "
-    "the CPU's time-stamp counter) and were converted to nanoseconds",
+    "clock": "kernels and copies with times of torch.profiler's clock (ticks of the CPU's "
+    "time-stamp counter), converted to nanoseconds: {clock}",
     "taken": "no records arrived after the first {told} of {launches} launches: another CUPTI "
     "client in the program (such as torch.profiler) has taken them",
     "lent": "torch.profiler took the records of {lent} of {launches} launches: their kernels and "
     "copies are in its trace and missing here",
-    "refused": "{refused} buffers could not be given to CUPTI",
-    "calls": "{calls} calls of CUDA's API did not fit into the tables",
-    "folded": "{folded} launches exceeded the limit of distinct launches: their configurations or "
-    "call paths are merged with others",
+    "refused": "buffers that could not be given to CUPTI: {refused}",
+    "calls": "calls of CUDA's API that did not fit into the tables: {calls}",
+    "folded": "launches beyond the limit of distinct ones, whose configurations or call paths are "
+    "merged with others: {folded}",
     "flush": "the GPU did not finish in time at the program's end: its last work is missing",
-    "trace": "{trace} activities could not be written",
-    "walk": "{walk} buffers could not be read completely",
+    "trace": "activities that could not be written: {trace}",
+    "walk": "buffers that could not be read completely: {walk}",
     "backend": "{backend}",
     "callbacks": "CUPTI refuses to report some API calls ({callbacks} ...)",
     "states": "CUPTI reported an internal error: {states}",

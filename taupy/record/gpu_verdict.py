@@ -12,6 +12,7 @@ from taupy.collectors.cupti_errors import cause, cupti_version, driver_version
 from taupy.collectors.gpu_layout import FAILED
 from taupy.model.profile import Timer
 from taupy.record.gpu_part import GpuPart
+from taupy.units import several
 
 
 def verdict(mode: str, parts: Sequence[GpuPart], missed: Collection[str]) -> str | None:
@@ -29,8 +30,8 @@ def verdict(mode: str, parts: Sequence[GpuPart], missed: Collection[str]) -> str
     launches = sum(part.counters.get("launches", 0) for part in parts)
     if parts and launches and not any(part.work for part in parts):
         return (
-            f"GPU work was not recorded: {launches} launches were seen, but CUPTI delivered no "
-            "record of them; "
+            f"GPU work was not recorded: {several(launches, 'launch')} seen, but CUPTI "
+            "delivered no record of any; "
             + (
                 _states(parts)
                 or "another CUPTI client in the program (such as torch.profiler) may have taken "

@@ -10,7 +10,7 @@ from taupy.model.profile import Profile, ThreadProfile, Timer
 from taupy.network import layers, steps
 from taupy.record import endings
 from taupy.record.part_data import Part
-from taupy.units import duration, nearest
+from taupy.units import duration, nearest, several, verb
 
 HEALTH = "taupy.health."
 """Prefix of metadata that say what is missing or degraded in a measurement."""
@@ -77,8 +77,9 @@ def of_settings(
     throttled = sorted(timer.full_name for timer in timers if "THROTTLED" in timer.groups)
     if throttled:
         health[f"{HEALTH}throttled"] = (
-            f"{len(throttled)} routines were throttled: their counts and times are lower "
-            f"bounds: {', '.join(throttled[:20])}" + (", ..." if len(throttled) > 20 else "")
+            f"{several(len(throttled), 'routine')} {verb(len(throttled), 'were')} throttled: "
+            f"counts and times are lower bounds: {', '.join(throttled[:20])}"
+            + (", ..." if len(throttled) > 20 else "")
         )
     if settings.engine_options.get("layers") and (doubt := layers.doubt(timers)):
         health[f"{HEALTH}layers"] = doubt
@@ -189,8 +190,9 @@ def _cut_off(parts: Mapping[int, Part], roots: Sequence[Part]) -> dict[str, str]
     }
     if ended := {node: by for node, part in open_ended.items() if (by := endings.ended_by(part))}:
         health[ENDED] = (
-            f"{len(ended)} of {len(parts)} processes (node {_nodes(ended)}) were each "
-            f"ended by {' or '.join(sorted(set(ended.values())))}: open routines count up to then"
+            f"{len(ended)} of {len(parts)} processes (node {_nodes(ended)}) "
+            f"{verb(len(ended), 'were')} ended by {' or '.join(sorted(set(ended.values())))}: "
+            "open routines count up to then"
         )
     if killed := [node for node in open_ended if node not in ended]:
         nodes = _nodes(killed)
@@ -200,8 +202,9 @@ def _cut_off(parts: Mapping[int, Part], roots: Sequence[Part]) -> dict[str, str]
         if seen < len(killed):
             until += f", seen for {seen} of them; for the others, up to the last recorded moment"
         health[f"{HEALTH}children_killed"] = (
-            f"{len(killed)} of {len(parts)} processes (node {nodes}) were killed or could not "
-            f"record their end: what they had counted was recovered; open routines count {until}"
+            f"{len(killed)} of {len(parts)} processes (node {nodes}) {verb(len(killed), 'were')} "
+            "killed or could not record the end: what was counted until then was recovered; open "
+            f"routines count {until}"
         )
     return health
 

@@ -158,9 +158,9 @@ def _described(head: Head, lost: int) -> str:
     if head.torn:
         text += f"; {count(head.torn)} more did not fit together"
     if head.imports:
-        text += f"; {count(head.imports)} more were in imports"
+        text += f"; {count(head.imports)} more in imports"
     if head.left_out + lost:
-        text += f"; {count(head.left_out + lost)} are in no line's time"
+        text += f"; {count(head.left_out + lost)} in no line's time"
     return text
 
 

@@ -28,6 +28,7 @@ from taupy.record.part_data import (
 )
 from taupy.state.container import Block, Container
 from taupy.units import count as counted
+from taupy.units import several, verb
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # few parts have them
@@ -257,8 +258,9 @@ class NativePart(ABC):
             health["trace"] = part_spans.cut_off(until[1], after_ns)
         if count := header.calls_over_limit:
             health["callpaths"] = (
-                f"{count} calls on call paths beyond the limit or without memory, and all calls "
-                "below them, were folded into their callers; raise the limit with --max-callpaths"
+                f"{several(count, 'call')} on call paths beyond the limit or without memory, and "
+                "all calls below, were folded into their callers; raise the limit "
+                "with --max-callpaths"
             )
         if count := header.overlaps:
             health["timers"] = _timers(count, blocks.metadata.pop("taupy.timers.cut", ""))
@@ -310,6 +312,6 @@ def _timers(count: int, cut: str) -> str:
     """
     first = f"; the first is {cut}" if cut else ""
     return (
-        f"{count} timers were stopped out of order or without having been started, or ended with "
-        f"the thread's work or task that began them{first}"
+        f"{several(count, 'timer')} {verb(count, 'were')} stopped out of order or without having "
+        f"been started, or ended with the thread's work or task around{first}"
     )

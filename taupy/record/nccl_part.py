@@ -80,7 +80,7 @@ def _add(profile: Profile, process: HostPlaces, node: int, header: Any, rows: Ar
     untimed = int((rows["ended_ns"] == 0).sum())
     notes = []
     if lost := int(header["lost"]):
-        notes.append(f"{lost} collectives of NCCL were not recorded: there was no room")
+        notes.append(f"collectives of NCCL that were not recorded for lack of room: {lost}")
     if untimed:
         notes.append(
             f"of {untimed} of {len(rows)} collectives of NCCL it is not known when they ran: they "

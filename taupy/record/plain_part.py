@@ -36,9 +36,9 @@ _MISSED = {
     "profile_hook": "the profile function was replaced or removed, by the program, another "
     "profiler, the recursion limit or an exception in a signal handler: what ran afterwards is "
     "missing",
-    "recursion": "{} events at the recursion limit were not counted",
-    "threads": "{} threads were started without the module threading, or while the program had its "
-    "own hook in threading.setprofile, and are missing",
+    "recursion": "events at the recursion limit that were not counted: {}",
+    "threads": "missing threads, started without the module threading or while the program had its "
+    "own hook in threading.setprofile: {}",
 }
 _OPTIONS = {
     "c_calls": "--c-calls", "throttle": "--throttle", "metrics": "--cpu-time", "depth": "--depth",

@@ -17,7 +17,7 @@ from taupy.model.work import (
 )
 from taupy.roofline.gathering import Sum
 from taupy.roofline.point import Of, Point
-from taupy.units import duration
+from taupy.units import duration, verb
 
 _WITHOUT_FORMULA = "operations without a formula"
 
@@ -29,7 +29,9 @@ def gpu_point(work: TrialWork, of: Of, total: Sum) -> Point:
     """Launches on a GPU; rates refer to the counted ones."""
     notes = []
     if total.counted < total.launches and not total.rated:
-        notes.append(f"{total.counted} of {total.launches} launches were counted")
+        notes.append(
+            f"{total.counted} of {total.launches} launches {verb(total.counted, 'were')} counted"
+        )
     seconds = total.time_ns / 1e9
     values: Mapping[str, float] = total.values
     alone = total.rated > 0 and not seconds > 0

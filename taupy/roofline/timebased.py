@@ -414,7 +414,7 @@ def _remarks(
         if placement.point.is_known and placement.point.total_flop and number not in numbers
     ]
     if missing:
-        notes.append(f"{len(missing)} without a roof for their flop or bytes are not drawn")
+        notes.append(f"not drawn: {len(missing)} without a roof for flop or bytes")
     if kind == "combined" and not alone:
         notes.append("several processors: times have no common axis; see the time plane")
     peaks = {

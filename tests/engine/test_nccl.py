@@ -151,7 +151,7 @@ assert last == 0                 # no room for so many communicators: it is aske
 """
     )
     ((said,),) = trial.sql("SELECT value FROM metadata WHERE name LIKE 'taupy.health.nccl%'")
-    assert "617 collectives of NCCL were not recorded: there was no room" in said
+    assert "collectives of NCCL that were not recorded for lack of room: 617" in said
 
 
 @pytest.mark.slow

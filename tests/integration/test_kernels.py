@@ -132,9 +132,9 @@ def test_a_launch_counts_in_the_step_of_its_call(by_step):
     assert sum(row["percent"] for row in view["rows"]) == pytest.approx(100)
     assert view["notes"] == [
         "launches count in the step in which the host called for them",
-        "the calls for 8 of 20 launches were not recorded: these count in the step in which they "
+        "launches whose calls were not recorded: 8 of 20, which count in the step in which they "
         "started on the GPU",
-        "10 launches are not in the trace: their steps are not known",
+        "launches that are not in the trace, of unknown steps: 10",
     ]
 
 

@@ -241,9 +241,7 @@ while os.path.getsize(noted) <= {heartbeat.HEADER_BYTES}:
 os.wait()
 """)
     assert "killed" not in done.stderr
-    assert "1 of 2 processes (node 1) were each ended by _exit" in runs.metadata(
-        "taupy.children_ended"
-    )
+    assert "1 of 2 processes (node 1) was ended by _exit" in runs.metadata("taupy.children_ended")
     assert runs.calls()["work"] == 1
 
 

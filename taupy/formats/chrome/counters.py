@@ -18,6 +18,7 @@ from taupy.model.gpu import Launch
 from taupy.model.kernel_names import kernel_timer
 from taupy.model.profile import Metric, Statistics, Thread, ThreadProfile, Timer
 from taupy.model.streams import Owner, StreamBuilder
+from taupy.units import several
 
 LAUNCH: Final = re.compile(r"(?:cuda|cu|hip)(?:Module|Ext)?Launch(?:Cooperative)?Kernel")
 """Calls that launch a single kernel."""
@@ -78,7 +79,7 @@ class KernelCounters:
         number = sum(map(len, self._ranges.values()))
         is_matched = len(self._ranges) == 1 and number == len(launches)
         self.notes.append(
-            f"{number} kernels were counted individually (cuda_profiler_range) and have no times"
+            f"{several(number, 'kernel')} counted individually (cuda_profiler_range), without times"
         )
         if not is_matched:
             self.notes.append(

@@ -193,7 +193,7 @@ class GpuSlices:
             self._tell_processes_apart(codes, host)
         lost = sum(1 for code in codes if code == NOWHERE)
         if lost:
-            self.notes.append(f"{lost} GPU activities have no launching call")
+            self.notes.append(f"GPU activities without a launching call: {lost}")
         launches = Counter(zip(codes, self._stream, strict=True))
         for (code, stream), count in launches.items():
             if code != NOWHERE:
@@ -297,8 +297,8 @@ class GpuSlices:
                 unclear += len(theirs) != 1
         if unclear:
             self.notes.append(
-                f"{unclear} GPU activities have a correlation id that calls of several processes "
-                "have: which one launched them is not known"
+                "GPU activities with a correlation id that calls of several processes have, so "
+                f"that it is not known which one launched them: {unclear}"
             )
 
     def _adopt(self, capture: Capture, codes: array[int], timers: list[Timer], host: Host) -> None:
@@ -320,8 +320,8 @@ class GpuSlices:
         if not adopted:
             raise capture.refusal({len(works) for works in works_of.values()})
         self.notes.append(
-            f"{adopted} of {len(works_of)} launches of CUDA graphs have the operators of the "
-            "capture"
+            f"launches of CUDA graphs with the operators of the capture: {adopted} of "
+            f"{len(works_of)}"
         )
 
     def _graph_of(self, capture: Capture, works: Sequence[int], expected: int) -> int | None:

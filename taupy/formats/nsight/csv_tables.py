@@ -14,6 +14,7 @@ from taupy.formats.reading import refusal
 from taupy.model.gpu import Configuration, Extent
 from taupy.model.profile import Profile
 from taupy.model.progress import Progress
+from taupy.units import several
 
 NS: Final = {"ns": 1.0, "us": 1e3, "ms": 1e6, "s": 1e9}
 """A table's unit of time -> nanoseconds."""
@@ -75,8 +76,8 @@ class TableReader:
                 self._not_read += 1
         self._end()
         if self._not_read:
-            note = f"{self._not_read} lines have other columns than their {self.called}: left out"
-            self.sums.notes.append(note)
+            lines = several(self._not_read, "line")
+            self.sums.notes.append(f"left out: {lines} of other columns than the {self.called}")
 
     def _begin(self, cells: list[str]) -> bool:
         """Whether these are the columns of a table; if so, the following rows belong to it."""

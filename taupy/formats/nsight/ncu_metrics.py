@@ -254,23 +254,21 @@ class CountedLaunches:
                 f"{limits.NCU_METRICS} left out"
             )
         if self.untimed:
-            notes.append(
-                f"{self.untimed} of {self.count} launches have no duration: they are untimed"
-            )
+            notes.append(f"{self.untimed} of {self.count} launches without a duration: untimed")
         if self.rates_alone:
             notes.append(
-                f"{self.rates_alone} launches have only rates (flop/s, B/s): their intensity and "
-                "performance are known, their flop, bytes and share of the time are not; "
+                f"{several(self.rates_alone, 'launch')} with rates only (flop/s, B/s): intensity "
+                "and performance are known; flop, bytes and share of the time are not; "
                 "sections of the same launches in other files join them when imported together"
             )
         if self.by_rates:
             notes.append(
-                f"sums of {self.by_rates} launches were computed from rates and the duration"
+                f"sums of {several(self.by_rates, 'launch')}: computed from rates and the duration"
             )
         if self.handed_out:
             notes.append(
-                f"bytes_l1 and bytes_l2 of {self.handed_out} launches: data delivered by the "
-                "caches, as in NVIDIA's rooflines, because requested bytes were not counted"
+                f"bytes_l1 and bytes_l2 of {several(self.handed_out, 'launch')}: data delivered by "
+                "the caches, as in NVIDIA's rooflines, because requested bytes were not counted"
             )
         if self.tensor_unknown:
             notes.append(

@@ -26,7 +26,7 @@ from taupy.formats.nsight import ncu_units
 from taupy.formats.nsight.ncu_labels import is_metric, metric_name
 from taupy.formats.reading import refusal
 from taupy.model.progress import SILENT, Progress
-from taupy.units import listing
+from taupy.units import listing, several
 
 Kind = Literal["long", "wide", "summary", "pivot"]
 
@@ -142,9 +142,8 @@ class NcuRows:
     def notes(self) -> list[str]:
         notes = []
         if self._not_read:
-            notes.append(
-                f"{self._not_read} lines that begin as rows do have other columns: left out"
-            )
+            lines = several(self._not_read, "line")
+            notes.append(f"left out: {lines} of other columns, though the beginning is a row's")
         if self._decimal == ",":
             notes.append(
                 "numbers are read as 1.234,5: points between thousands, comma before tenths"

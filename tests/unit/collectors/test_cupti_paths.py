@@ -75,4 +75,4 @@ def test_only_an_expected_capture_that_is_empty_is_spoken_of(tmp_path):
     assert "never initialised" in (verdict("yes", [], {"not initialised"}) or "")
     assert "never loaded" in (verdict("yes", [], set()) or "")
     assert "another tool" in (verdict("auto", [], {"other tool"}) or "")
-    assert "5 launches were seen" in (verdict("auto", [a_part(tmp_path, launches=5)], set()) or "")
+    assert "5 launches seen" in (verdict("auto", [a_part(tmp_path, launches=5)], set()) or "")

@@ -328,7 +328,7 @@ def test_trials_without_the_metric_are_omitted_and_named_while_a_side_has_others
     question = compare.Options(metric="flop_fp32")
     some = compare.compared(gpus, ["1", "*/*"], question, lenient=True)
     assert [[trial.id for trial in side.trials] for side in some.sides] == [[1], [1, 2]]
-    assert some.notes()[0] == "1 of 3 trials of B have no flop_fp32: 3"
+    assert some.notes()[0] == "1 of 3 trials of B has no flop_fp32: 3"
     assert [len(runs) for runs in some.answers[0].comparison.totals] == [1, 2]
     none_left = compare.compared(gpus, ["1", "3"], question, lenient=True)
     with pytest.raises(MissingMetric, match="trial 3 has no metric 'flop_fp32'"):

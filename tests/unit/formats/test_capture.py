@@ -62,7 +62,7 @@ def test_each_node_of_a_graph_gets_the_operator_of_its_capture(tmp_path, capsys)
     assert stream[f"{graph} > aten::relu > relu"][0] == 2
     db = tmp_path / "taupy.db"
     assert main(["import", str(files[0]), "--capture", str(files[1]), "--db", str(db)]) == 0
-    assert "2 of 2 launches of CUDA graphs have the operators of the capture" in (
+    assert "launches of CUDA graphs with the operators of the capture: 2 of 2" in (
         capsys.readouterr().err
     )
     with ProfileDB.open(db) as opened:

@@ -147,7 +147,7 @@ def test_without_correlation_the_operator_owns_a_kernel_and_else_the_arrow(tmp_p
     assert stream["aten::mm > k1"] == (1, 100, 100)
     assert stream["aten::add > k2"] == (1, 100, 100)
     assert stream["(launched from an unknown place) > k3"] == (1, 100, 100)
-    assert "1 GPU activities have no launching call" in notes(profile)
+    assert "GPU activities without a launching call: 1" in notes(profile)
 
 
 def test_steps_whose_numbers_occur_again_are_numbered_by_time(tmp_path):

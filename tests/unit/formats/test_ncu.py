@@ -115,7 +115,7 @@ def test_the_raw_page_has_a_column_for_each_metric(tmp_path):
     ]
     first = profile.threads[0]
     assert {launch.configuration.registers for launch in first.launches} == {32, None}
-    assert "1 of 4 launches have no duration" in profile.metadata[IMPORT_NOTES]
+    assert "1 of 4 launches without a duration" in profile.metadata[IMPORT_NOTES]
 
 
 def test_a_kernel_without_a_value_has_none_rather_than_zero(tmp_path):
@@ -207,7 +207,7 @@ def test_sums_come_from_rates_where_only_those_were_taken(tmp_path):
     profile = read(made.long_csv(tmp_path / "a.csv", made.long_rows(metrics)))
     assert counted(profile)["bytes_dram"] == pytest.approx(6000)
     assert counted(profile)["flop_fp32"] == pytest.approx((1 + 2 + 20) * 2000)
-    assert "were computed from rates" in profile.metadata[IMPORT_NOTES]
+    assert "computed from rates" in profile.metadata[IMPORT_NOTES]
 
 
 def test_the_details_page_has_labels_and_rules(tmp_path):

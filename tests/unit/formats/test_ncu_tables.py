@@ -29,7 +29,7 @@ def test_a_section_without_a_duration_keeps_its_rates(tmp_path):
     assert "flop_fp16 per second" not in found
     assert events(profile)["flop_fp32 per second"].unit == "flop/s"
     assert "flop_fp32" not in counted(profile)
-    assert "1 launches have only rates" in profile.metadata[IMPORT_NOTES]
+    assert "1 launch with rates only" in profile.metadata[IMPORT_NOTES]
 
 
 def test_sections_of_one_launch_in_several_files_join(tmp_path):

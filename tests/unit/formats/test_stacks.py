@@ -418,7 +418,7 @@ def test_frames_that_are_one_routine_are_one_row(tmp_path):
         ([evented(("O", 0, 5), ("C", 0, 3))], "earlier than the preceding one"),
         ([evented(("O", 0, 1), ("C", 1, 3))], "other than the innermost open one"),
         ([evented(("C", 0, 1))], "other than the innermost open one"),
-        ([evented(("O", 0, 1))], "1 frames are still open"),
+        ([evented(("O", 0, 1))], "1 frame still open"),
         ([evented(("X", 0, 1))], "without type"),
         (["x"], "expected a profile"),
     ],

@@ -200,7 +200,7 @@ def test_the_phases_of_a_step_add_up_to_its_time(tmp_path):
         [0, 0, "validation", 1, pytest.approx(90), MS * 9 / 10, "(no phase)"],
     ]
     assert [row[3] for row in shown.rows[::2]] == [1, 2, 3, 18, 19, 20]
-    assert shown.notes == ["6 of 20 rows of steps are shown; --all shows them all"]
+    assert shown.notes == ["6 of 20 rows of steps shown; --all shows them all"]
 
 
 def test_a_thread_without_phases_has_no_table(tmp_path):

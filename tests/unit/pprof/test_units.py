@@ -93,3 +93,9 @@ def test_whole_numbers_have_no_point_and_others_six_digits():
 @pytest.mark.parametrize(("value", "text"), [(0, "0 trials"), (1, "1 trial"), (12, "12 trials")])
 def test_so_many_of_something(value, text):
     assert units.several(value, "trial") == text
+
+
+def test_one_thing_has_the_verb_of_one():
+    said = [f"{units.several(n, 'launch')} {units.verb(n, 'were')} lost" for n in (0, 1, 2)]
+    assert said == ["0 launches were lost", "1 launch was lost", "2 launches were lost"]
+    assert [units.verb(1, plural) for plural in ("are", "have")] == ["is", "has"]

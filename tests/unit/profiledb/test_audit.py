@@ -50,16 +50,26 @@ def test_a_sound_file_has_no_findings(sound):
 
 
 FAULTS = [
-    ("ids", None, "UPDATE timer SET name = 'other' WHERE short_name = 'f'", "1 timers have ids"),
-    ("ids", None, "DELETE FROM timer_group WHERE name = 'USER'", "1 timers have ids"),
-    ("ids", None, "UPDATE user_event SET unit = 'x' WHERE name = 'read'", "1 user events"),
+    (
+        "ids",
+        None,
+        "UPDATE timer SET name = 'other' WHERE short_name = 'f'",
+        "timers with ids that do not match",
+    ),
+    (
+        "ids",
+        None,
+        "DELETE FROM timer_group WHERE name = 'USER'",
+        "timers with ids that do not match",
+    ),
+    ("ids", None, "UPDATE user_event SET unit = 'x' WHERE name = 'read'", "user events with ids"),
     ("ids", None, "UPDATE callpath SET depth = 9 WHERE depth = 2", "not one deeper"),
     (
         "ids",
         None,
         "UPDATE callpath SET timer_id = (SELECT id FROM timer WHERE short_name = 'gemm')"
         " WHERE id = (SELECT callpath_id FROM launch WHERE count = 10 AND time_ns = 800)",
-        "1 call paths",
+        "call paths with ids",
     ),
     ("laws", 1, "UPDATE call SET calls = calls + 1 WHERE calls = 3", "subroutines are not"),
     (
@@ -93,7 +103,7 @@ FAULTS = [
         1,
         "DELETE FROM trial_timer WHERE trial_id = 1"
         " AND timer_id = (SELECT id FROM timer WHERE short_name = 'g')",
-        "not listed as its own",
+        "that trial_timer does not list: 1",
     ),
     ("summary", 1, "UPDATE timer_call SET calls = 99 WHERE trial_id = 1 AND calls = 9", "'g ["),
     ("summary", 1, "DELETE FROM timer_value WHERE trial_id = 1 AND inclusive = 7", "time of 'g ["),

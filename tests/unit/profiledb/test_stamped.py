@@ -250,7 +250,7 @@ def test_people_see_the_largest_layers_of_the_first_and_last_steps(ask):
     assert "note: threads without a trace: 0.0.1" in text
     shown = [line.split()[0] for line in text.splitlines() if line[:1].isdigit()]
     assert shown[:6] == ["1", "2", "3", "18", "19", "20"]
-    assert "6 of 20 rows of steps are shown" in text and "at most 1 layer of each step" in text
+    assert "6 of 20 rows of steps shown" in text and "at most 1 layer of each step" in text
 
 
 @pytest.mark.parametrize(

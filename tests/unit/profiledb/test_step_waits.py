@@ -66,7 +66,7 @@ def test_people_are_told_what_was_measured(waiting):
     status, text, _ = waiting([used([60] * 20, [10] * 20)])
     assert status == 0 and "On CPU  Runnable   Waiting" in text
     assert "20 steps in 2.00 ms: 60.0 % on a CPU, 10.0 % runnable, 30.0 % waiting" in text
-    assert "exact, not sampled" in text and "6 of 20 rows are shown" in text
+    assert "exact, not sampled" in text and "6 of 20 rows shown" in text
 
 
 def test_a_kernel_without_run_delays_is_named(waiting):

@@ -43,7 +43,7 @@ def test_people_see_the_first_and_last_steps_and_what_is_unusual(ask):
     ]
     assert "52 steps in 62.0 ms: median 1.00 ms, 95 % within 1.00 ms; 962.3 steps/s" in text
     assert "without 1 of warm-up; outliers: 1" in text
-    assert "7 of 52 rows are shown; --all shows them all" in text
+    assert "7 of 52 rows shown; --all shows them all" in text
     assert "VALIDATION" not in text
     assert len(ask("1", "--kind", "training", "--all").splitlines()) == 52 + 6
 

@@ -161,7 +161,7 @@ def test_people_see_a_label_once_and_the_largest_rows(capsys):
 def test_trials_without_the_metric_are_left_out_and_named(database, capsys):
     add_profile(database, small_profile(7))
     main(["pivot", "--rows", "application,kernel", "--cell", "flop_fp32"])
-    assert "1 of 6 trials have no flop_fp32: 6" in capsys.readouterr().out
+    assert "1 of 6 trials has no flop_fp32: 6" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
