@@ -130,9 +130,9 @@ def check_command(name: str) -> None:
     """
     if name in COMMANDS:
         return
-    from taupy.commands.parsers import near
+    from taupy.units import nearest
 
-    alike = [_ELSEWHERE[name]] if name in _ELSEWHERE else near(name, COMMANDS)
+    alike = [_ELSEWHERE[name]] if name in _ELSEWHERE else nearest(name, COMMANDS, 1)
     advice = f"did you mean `taupy {alike[0]}`?" if alike else "`taupy --help` lists the commands"
     raise UsageError(f"there is no command '{name}': {advice}")
 
@@ -184,9 +184,9 @@ def _to_run(arguments: list[str]) -> str:
         return f"{first} is a script"
     if first in ("-m", "-c") and arguments[1:]:
         return f"{first} begins a program"
-    from taupy.commands.parsers import near
+    from taupy.units import nearest
 
-    if first.startswith("-") or first in _ELSEWHERE or near(first, COMMANDS):
+    if first.startswith("-") or first in _ELSEWHERE or nearest(first, COMMANDS, 1):
         return ""
     from taupy.commands import run_target
 
@@ -204,13 +204,13 @@ def _refuse(arguments: list[str]) -> None:
     """
     import shlex
 
-    from taupy.commands.parsers import near
+    from taupy.units import nearest
 
     first = arguments[0]
     if first in _OWN_OPTIONS:
         return
     if not first.startswith("-"):
-        if os.path.exists(first) and not near(first, COMMANDS):  # not clearly a script
+        if os.path.exists(first) and not nearest(first, COMMANDS, 1):  # not clearly a script
             line = shlex.join(["taupy", "run", *arguments])
             raise UsageError(f"there is no command '{first}': to profile a program, write {line}")
         check_command(first)

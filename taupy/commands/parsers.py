@@ -11,7 +11,7 @@ from taupy.errors import UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # importing delays the program that `taupy run` starts
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
     from typing import Any, NoReturn
 
 # There are no translations of argparse's words: each look-up would try the files of all languages.
@@ -72,13 +72,6 @@ def _filled(paragraph: str, width: int) -> Iterator[str]:
             yield typed
             at, more = min(at, 8), wrap(remark, width - 8) if remark else []
         yield from (" " * at + line for line in more)
-
-
-def near(word: str, words: Iterable[str]) -> list[str]:
-    """The most similar word, if one is similar enough."""
-    import difflib
-
-    return difflib.get_close_matches(word, words, 1)
 
 
 class _TrustFiles(argparse.Action):
@@ -179,13 +172,20 @@ class CommandLine(_Parser):
             return [f"{option}={value}"]
         return []
 
+    def _near(self, word: str) -> list[str]:
+        """The option most like a word, if one is; dashes, which all have, make none alike."""
+        from taupy.units import nearest
+
+        options = {option.lstrip("-"): option for option in self._option_string_actions}
+        return [options[name] for name in nearest(word.lstrip("-"), options, 1)]
+
     def error(self, message: str) -> NoReturn:
         advice = f"`{self.prog} --help` lists the options"
         unknown = message.removeprefix("unrecognized arguments: ")
         if unknown != message:
             word = unknown.split()[0].partition("=")[0]
             alike = self._with_value(word)
-            alike += near(word.translate(_LETTERS), self._option_string_actions)
+            alike += self._near(word.translate(_LETTERS))
             option, example = _ELSEWHERE.get(word, ("", ""))
             if option in self._option_string_actions:
                 advice = f"write {example}; {advice}"

@@ -125,9 +125,9 @@ def _settings_in(file: str) -> dict[str, Any]:
         return {}
     unknown = [name for name in table if name not in NAMES]
     if unknown:
-        import difflib
+        from taupy.units import nearest
 
-        near = {name: difflib.get_close_matches(name, NAMES, 1) for name in unknown}
+        near = {name: nearest(name, NAMES, 1) for name in unknown}
         names = [f"{name} (did you mean {near[name][0]}?)" if near[name] else name for name in near]
         note(f"[tool.taupy] of {file} has no such setting: {', '.join(names)}")
     return table

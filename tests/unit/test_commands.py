@@ -102,6 +102,7 @@ def test_a_script_stands_for_its_trials(capsys, tmp_path):
         (["pprof", "1", "two words"], "unexpected argument two words"),
         (["report", "-0", "r.html"], "unknown option -0; did you mean -o?"),
         (["report", "-o"], "report: -o needs the name of a page: -o r.html; `taupy report --help`"),
+        (["top", "1", "--seconds", "5"], "unknown option --seconds 5; `taupy top --help` lists"),
         (["lines", "-5"], "unknown option -5; `taupy lines --help` lists the options"),
         (["report", "--html"], "unknown option --html; write -o FILE.html for a page"),
         (["attach", "4711", "--seconds", "5"], "unknown option --seconds 5; write --for 10s"),
