@@ -1,4 +1,5 @@
-"""Untrusted text on its way to a terminal, a page, a picture or a spreadsheet.
+"""Untrusted text on its way to a terminal, a page, a picture or a spreadsheet; how wide the
+first is.
 
 Names, metadata and values come from measured programs and foreign files, and may hold
 anything: terminal escapes, line breaks, letters that reverse the direction of text, markup,
@@ -9,6 +10,8 @@ spreadsheet formulas. Whatever leaves taupy for a reader passes one of these fun
 - `html` and `script_json` for a page, which begins with `page_head`
 - `framed` for a page within another one
 
+`columns` is the one answer to how wide a line on a terminal may be.
+
 Errors escape their own message (`errors.TaupyError`); `pprof/terminal.py` guards every line
 that it writes, and no other module writes to the terminal (tests/unit/test_escaping.py).
 Files for other programs (JSON, Parquet, SQLite, protobuf) keep values exactly.
@@ -16,9 +19,12 @@ Files for other programs (JSON, Parquet, SQLite, protobuf) keep values exactly.
 
 from __future__ import annotations
 
+import os
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from typing import IO
 
 # C0 and C1 controls, line and paragraph separators, surrogates, what XML cannot hold, and
 # what turns the direction of text or hides in it.
@@ -203,3 +209,31 @@ def page_head(title: str, style: str, scripts: Iterable[str] = ()) -> str:
 <title>{html(title)}</title>
 <style>{style}</style>
 </head>"""
+
+
+def columns(stream: IO[str] | None, piped: int | None = None) -> int:
+    """Columns of the window in which a stream is read: what COLUMNS says, or else its terminal, or
+    else 80.
+
+    Args:
+        piped: those of a pipe or file, where COLUMNS does not count: readline sets it for all child
+            processes of a program that imports it, and what scripts read is not cut. None: as on
+            a terminal, for text that is laid out for people.
+    """
+    if piped is not None and not is_terminal(stream):
+        return piped
+    given = os.environ.get("COLUMNS", "")
+    try:
+        if given.isdigit() and int(given):
+            return int(given)
+        return os.get_terminal_size(stream.fileno() if stream else -1).columns or 80
+    except (OSError, ValueError):
+        return 80
+
+
+def is_terminal(stream: IO[str] | None) -> bool:
+    """Whether this is an open stream on a terminal."""
+    try:
+        return stream is not None and stream.isatty()
+    except ValueError:
+        return False

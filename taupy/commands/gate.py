@@ -28,9 +28,10 @@ from functools import partial
 from taupy import units
 from taupy.answers.compare import Compared, Options
 from taupy.commands import answering, bar, compare_arguments, gate_metrics, options
-from taupy.commands.messages import columns, say, tell
+from taupy.commands.messages import say, tell
 from taupy.comparison import sides, verdicts
 from taupy.errors import DatabaseError, NoSuchTrial, TaupyError, UsageError
+from taupy.escaping import columns
 from taupy.model.options import probability
 from taupy.pprof import terminal
 from taupy.pprof.view import View
@@ -339,7 +340,7 @@ class _Progress:
         if not self._terminal or not waiting:
             self.say(text)
         else:
-            width = (columns(2) or 80) - len("taupy: ") - 1
+            width = columns(sys.stderr) - len("taupy: ") - 1
             fitting = text if len(text) <= width else f"{text[: width - 1]}…"
             tell(f"taupy: {fitting}", end="\x1b[K\r")
             self._shown = True

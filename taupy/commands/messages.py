@@ -55,19 +55,6 @@ def leave_word(descriptor: int, *lines: str) -> None:
     end.poll(_PATIENCE_MS)
 
 
-def columns(descriptor: int) -> int:
-    """Width of the descriptor's terminal, or what COLUMNS says; 0 if neither is known."""
-    import os
-
-    given = os.environ.get("COLUMNS", "")
-    if given.isascii() and given.isdigit() and int(given):
-        return int(given)
-    try:
-        return os.get_terminal_size(descriptor).columns
-    except OSError:
-        return 0
-
-
 def is_in_background(terminal: int) -> bool:
     """Whether this process is in the background of a terminal, which must be its own."""
     import os

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import argparse
 import re
+import sys
 
 from taupy.commands import options
-from taupy.commands.messages import columns, say
+from taupy.commands.messages import say
 from taupy.errors import UsageError
+from taupy.escaping import columns
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # importing delays the program that `taupy run` starts
@@ -38,7 +40,7 @@ class Formatter(argparse.HelpFormatter):
     description, what is indented is what one would type, with what it does beside it."""
 
     def __init__(self, prog: str, **more: Any) -> None:
-        super().__init__(prog, **{"width": (columns(1) or 80) - 2, **more})
+        super().__init__(prog, **{"width": columns(sys.stdout) - 2, **more})
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
         return "\n\n".join("\n".join(_filled(part, width)) for part in text.strip().split("\n\n"))

@@ -24,6 +24,7 @@ from taupy.commands import bar, options, running
 from taupy.commands.pprof_arguments import PEOPLE_ROWS, TREE_MIN_PERCENT, check
 from taupy.commands.pprof_arguments import add_arguments as add_arguments
 from taupy.errors import TaupyError, UsageError
+from taupy.escaping import columns
 from taupy.model import job
 from taupy.model.answer import Answer
 from taupy.model.rows import ThreadRow
@@ -132,7 +133,7 @@ class Request:
         """Rows per table; None for all, the default for trees, CSV, JSON and pipes."""
         args = self.args
         whole = args.all or args.tree or args.list or args.form != "text"
-        if args.limit is not None or whole or not terminal.terminal_width(sys.stdout):
+        if args.limit is not None or whole or not columns(sys.stdout, piped=0):
             return args.limit  # type: ignore[no-any-return]
         return PEOPLE_ROWS
 
@@ -347,7 +348,7 @@ class Request:
         elif share is None:
             short = not terminal.is_for_programs(args.form) and args.limit is None and not args.all
             share = TREE_MIN_PERCENT if short else 0.0
-        width = terminal.terminal_width(sys.stdout)
+        width = columns(sys.stdout, piped=0)
         choice = tree.TreeOptions(
             sort=args.sort,
             reverse=args.reverse,

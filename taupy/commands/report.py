@@ -16,11 +16,13 @@ from __future__ import annotations
 
 import argparse
 import shutil
+import sys
 from typing import TYPE_CHECKING
 
 from taupy.commands import bar, options, running
 from taupy.commands.messages import say
 from taupy.errors import UsageError
+from taupy.escaping import columns
 from taupy.pprof import terminal
 from taupy.profiledb import selector
 from taupy.report import document, screen
@@ -77,12 +79,11 @@ def run(args: argparse.Namespace) -> int:
     ):
         name = trials[0] if running.may_name(trials[0]) else ""
         answer = report(db, trial, name, options.named(args))
-    width, height = shutil.get_terminal_size((screen.WIDTH, screen.HEIGHT))
-    height = min(height, screen.HEIGHT)
+    height = min(shutil.get_terminal_size((screen.WIDTH, screen.HEIGHT)).lines, screen.HEIGHT)
     if args.json:
         terminal.write(document.text(answer))
     else:
-        text = screen.text(answer, width, height, verbose=args.verbose)
+        text = screen.text(answer, columns(sys.stdout), height, verbose=args.verbose)
         terminal.write(text, screen.painted)
     return 0
 

@@ -222,9 +222,11 @@ def _ended(delivery: Delivery, stored: str, judges: bool) -> list[str]:
     routines = sum(timer.name not in NOT_ROUTINES for timer in profile.timers)
     if routines > 1 or (routines and profile.duration_ns >= _LONG_NS):
         clauses += _where(delivery, judges)
-    from taupy.commands.messages import columns
+    from taupy.escaping import columns
 
-    limit = columns(_STDERR) if os.isatty(_STDERR) else 0
+    limit = 0
+    with contextlib.suppress(OSError), open(_STDERR, "w", closefd=False) as stream:
+        limit = columns(stream, piped=0)
     return _in_lines(clauses, max(0, limit - len("taupy: ")))
 
 

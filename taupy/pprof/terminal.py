@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import IO, Literal
 
-from taupy.escaping import guarded
+from taupy.escaping import columns, guarded, is_terminal
 from taupy.pprof import cells, pager, table
 from taupy.pprof.view import View
 
@@ -132,7 +132,7 @@ def _lines(
     colored = False
     if form in ("text", "wide"):
         colored = wants_color(out) if color is None else color
-        window = terminal_width(out) if width is None else width
+        window = columns(out, piped=0) if width is None else width
         limit = window or (IN_A_PIPE if width is None else 0)
         if form == "wide":
             window = limit = 0
@@ -166,28 +166,7 @@ def wants_color(stream: IO[str]) -> bool:
     forced = os.environ.get("FORCE_COLOR")
     if forced is not None and forced != "":
         return forced != "0"
-    return _is_terminal(stream) and os.environ.get("TERM", "") not in ("dumb", "unknown")
-
-
-def terminal_width(stream: IO[str]) -> int:
-    """Width of the stream's terminal; 0 (no limit) if it is not a terminal."""
-    if not _is_terminal(stream):
-        return 0
-    try:
-        return max(0, int(os.environ["COLUMNS"]))
-    except (KeyError, ValueError):
-        pass
-    try:
-        return os.get_terminal_size(stream.fileno()).columns
-    except (OSError, ValueError):
-        return 80
-
-
-def _is_terminal(stream: IO[str]) -> bool:
-    try:
-        return stream.isatty()
-    except ValueError:
-        return False
+    return is_terminal(stream) and os.environ.get("TERM", "") not in ("dumb", "unknown")
 
 
 _PLAIN_LINES = str.maketrans("├└│…█▓▒░▚▞▙·▲◆●", "|`|~#=-.%/L.^*o")

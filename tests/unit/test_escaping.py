@@ -6,7 +6,10 @@ import ast
 import csv
 import io
 import json
+import os
+import pty
 import re
+import termios
 from pathlib import Path
 
 import pytest
@@ -161,3 +164,28 @@ def test_every_page_has_a_policy():
     assert "Content-Security-Policy" in look.partition('HEAD = """')[2].partition('"""')[0]
     assert escaping.content_security_policy(["x()"]) in escaping.page_head("t", "", ["x()"])
     assert "<title>&lt;b&gt;</title>" in escaping.page_head("<b>", "")
+
+
+def test_columns_says_how_wide_text_for_people_is_but_cuts_no_pipe(monkeypatch):
+    ours, theirs = pty.openpty()
+    termios.tcsetwinsize(theirs, (24, 61))
+    with open(theirs, "w") as window, open(os.devnull, "w") as elsewhere:
+        monkeypatch.setenv("COLUMNS", "")
+        assert [escaping.columns(window), escaping.columns(window, piped=200)] == [61, 61]
+        assert [escaping.columns(elsewhere), escaping.columns(elsewhere, piped=200)] == [80, 200]
+        monkeypatch.setenv("COLUMNS", "48")
+        assert [escaping.columns(window), escaping.columns(window, piped=200)] == [48, 48]
+        assert [escaping.columns(elsewhere), escaping.columns(elsewhere, piped=200)] == [48, 200]
+        monkeypatch.setenv("COLUMNS", "0")
+        assert [escaping.columns(window), escaping.columns(None)] == [61, 80]
+    assert [escaping.columns(window), escaping.columns(window, piped=0)] == [80, 0]  # it is closed
+    os.close(ours)
+
+
+def test_no_other_module_asks_for_the_width_of_a_terminal():
+    asks = {
+        str(path.relative_to(ROOT))
+        for path in SOURCES
+        if re.search(r"\"COLUMNS\"|get_terminal_size\(.*\)\.columns", path.read_text())
+    }
+    assert asks == {"escaping.py"}

@@ -98,7 +98,7 @@ def shown(collection, monkeypatch, capsys):
     def run(command, database):
         monkeypatch.setenv("TAUPY_DB", str(collection / f"{database}.db"))
         monkeypatch.setattr(terminal, "_lines", lines)
-        monkeypatch.setattr(terminal, "terminal_width", lambda stream: 80)
+        monkeypatch.setattr(terminal, "columns", lambda stream, piped: 80)
         tables.clear()
         code = main([word.replace("+", " ") for word in command.split()])
         assert code in (0, 4) or (capsys.readouterr().err and not tables)
@@ -198,7 +198,7 @@ def test_a_comparison_of_seven_trials_shows_the_values_of_all(
         for number in range(1, 8):
             add_profile(db, small_profile(number))
     if columns:
-        monkeypatch.setattr(terminal, "terminal_width", lambda stream: columns)
+        monkeypatch.setattr(terminal, "columns", lambda stream, piped: columns)
     assert main(["compare", *map(str, range(1, 8))]) == 0
     rows = capsys.readouterr().out.split("ROUTINES")[1].splitlines()
     heads = [set(line.split()) for line in rows if line.endswith("Name")]

@@ -28,6 +28,7 @@ from pathlib import Path
 import pytest
 
 from taupy.commands import main
+from taupy.commands import pprof as pprof_command
 from taupy.model.profile import ROOT_TIMER, Metric, Timer
 from taupy.model.sampled import ARGUMENTS
 from taupy.pprof import terminal
@@ -447,7 +448,8 @@ def test_routines_with_one_name_in_different_groups_are_one_in_a_summary(stored,
 def test_a_terminal_shows_25_rows_and_the_sum_of_the_others(stored, pprof, monkeypatch):
     stored(many_routines())
     everything = pprof()
-    monkeypatch.setattr(terminal, "terminal_width", lambda stream: 120)
+    for module in (terminal, pprof_command):
+        monkeypatch.setattr(module, "columns", lambda stream, piped: 120)
     shown = pprof()
     rows = [line for line in shown.splitlines() if "r2" in line or "-others-" in line]
     # main and r00 to r23; the others are r24 to r39: 76 + 75 + ... + 61 ns.
