@@ -41,6 +41,13 @@ def _numeric(shown: Callable[[float], str]) -> Callable[[Cell], str]:
     return format_cell
 
 
+def _prefixed(value: float) -> str:
+    """With an SI prefix; what needs none and is whole, as 64 parameters, has no decimals."""
+    if abs(value) < 1000 and value == int(value):
+        return units.number(value)
+    return units.prefixed(value, "")
+
+
 FORMATS: dict[Kind, Callable[[Cell], str]] = {
     "any": _any,
     "text": _any,
@@ -55,7 +62,7 @@ FORMATS: dict[Kind, Callable[[Cell], str]] = {
     "about_tau_time": _numeric(lambda value: f"~{units.tau_time(value)}"),
     "about_milliseconds": _numeric(lambda value: f"~{units.milliseconds(value)}"),
     "bytes": _numeric(units.size),
-    "prefixed": _numeric(lambda value: units.prefixed(value, "")),
+    "prefixed": _numeric(_prefixed),
     "rate": _numeric(units.rate),
     "milliseconds": _numeric(units.milliseconds),
     "tau_time": _numeric(units.tau_time),

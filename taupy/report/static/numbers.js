@@ -122,8 +122,9 @@ function rate(value) {
   return Math.abs(value) >= 1000 ? grouped(fixed(value, 0)) : general(value, 4);
 }
 
-/** With an SI prefix: "1.74 G". */
+/** With an SI prefix: "1.74 G"; what needs none and is whole has no decimals: "64". */
 function prefixed(value) {
+  if (Math.abs(value) < 1000 && Number.isInteger(value)) return String(value);
   for (const [step, prefix] of PREFIXES) {
     if (Math.abs(value) >= step * 0.9995) {
       return `${threeDigits(value / step)} ${prefix}`.trimEnd();
