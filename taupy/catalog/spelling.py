@@ -84,7 +84,7 @@ def near(name: str, among: Iterable[str] = ()) -> list[str]:
 
     legacy = {other: counter.name for counter in COUNTERS for other in counter.legacy}
     counter_of = {**legacy, **{counter: counter for counter in (*BY_NAME, *among)}}
-    close = get_close_matches(name.lower(), counter_of, n=6, cutoff=0.5)
+    close = get_close_matches(name.lower(), counter_of, n=6, cutoff=0.6)
     parts = [spelled_name for spelled_name in counter_of if name.lower() in spelled_name.lower()]
     return list(dict.fromkeys(counter_of[spelled_name] for spelled_name in [*close, *parts]))[:4]
 

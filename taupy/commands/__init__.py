@@ -119,6 +119,7 @@ def command_parser(name: str) -> CommandLine:
         description=module.__doc__,
         formatter_class=Formatter,
     )
+    parser.commands = COMMANDS
     module.add_arguments(parser)
     return parser
 

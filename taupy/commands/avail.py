@@ -175,7 +175,7 @@ def _listed(chips: Sequence[MetricSource], search: str | None, with_cpu: bool) -
         return [View("COUNTERS OF NVIDIA GPUS:", _COUNTER_COLUMNS,
                      [_row("", counter, None, "") for counter in counters])]  # fmt: skip
     near = spelling.near(search or "")
-    more = f"; near it: {', '.join(near)}" if near else ""
+    more = f"; near it: {', '.join(near)}" if near else "; `taupy avail` lists all"
     raise UsageError(f"no counter has '{search}' in its name or description{more}")
 
 

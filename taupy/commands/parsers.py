@@ -13,7 +13,7 @@ from taupy.escaping import columns
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # importing delays the program that `taupy run` starts
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Container, Iterator, Mapping
     from typing import Any, NoReturn
 
 # There are no translations of argparse's words: each look-up would try the files of all languages.
@@ -25,6 +25,8 @@ _ELSEWHERE = {
     "--duration": ("--for", "--for 10s"),
 }
 """Options that other tools have, the option of a command that does the same, and what to write."""
+_MISSING = "the following arguments are required: "
+_NO_NUMBER = re.compile(r"invalid (int|float) value: (.+)")
 _WITHOUT_FILE = "argument -o/--output: expected one argument"
 _GAP = re.compile(r"(?<=\S)  +(?=\S)|^ {9,}(?=\S)")
 """Between what one would type and what it does."""
@@ -140,6 +142,9 @@ class CommandLine(_Parser):
     """A command's parser. Its help begins with what one would type, and errors are a `UsageError`:
     one line, like other errors."""
 
+    commands: Container[str] = ()
+    """The names of all commands, of which an option may be meant for one."""
+
     def format_help(self) -> str:
         formatter = self._get_formatter()
         formatter.add_text(self.description)
@@ -181,6 +186,12 @@ class CommandLine(_Parser):
         options = {option.lstrip("-"): option for option in self._option_string_actions}
         return [options[name] for name in nearest(word.lstrip("-"), options, 1)]
 
+    def _first_example(self) -> str:
+        """What one would type, as the help says first."""
+        lines = (self.description or "").splitlines()
+        line = next(line for line in lines if line.startswith(f"    {self.prog} "))
+        return _GAP.split(line.strip())[0]
+
     def error(self, message: str) -> NoReturn:
         advice = f"`{self.prog} --help` lists the options"
         unknown = message.removeprefix("unrecognized arguments: ")
@@ -191,11 +202,16 @@ class CommandLine(_Parser):
             option, example = _ELSEWHERE.get(word, ("", ""))
             if option in self._option_string_actions:
                 advice = f"write {example}; {advice}"
+            elif word.startswith("--") and word[2:] in self.commands:
+                advice = f"did you mean `taupy {word[2:]}`? {advice}"
             elif alike:
                 advice = f"did you mean {alike[0]}? {advice}"
             message = f"{'unknown option' if word[:1] == '-' else 'unexpected argument'} {unknown}"
         elif message == _WITHOUT_FILE and self.prog == "taupy report":
             message = "-o needs the name of a page: -o r.html"
+        elif message.startswith(_MISSING):
+            message = f"{message.removeprefix(_MISSING)} is missing, as in: {self._first_example()}"
+        message = _NO_NUMBER.sub(r"\2 is not a number", message)
         raise UsageError(f"{self.prog.removeprefix('taupy ')}: {message}; {advice}")
 
 
