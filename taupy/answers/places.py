@@ -39,6 +39,14 @@ OWN_EXIT = "Python's exit"
 """What passes after the program's last line outside of its own code, which the phase `exit` holds,
 too."""
 
+_PLUMBING: Mapping[str, str] = {
+    "click": "C code that click calls",
+    "concurrent": "C code that concurrent.futures calls",
+    "multiprocessing": "C code that multiprocessing calls",
+}
+"""Packages that only pass on work: what is in their own routines is the work of C functions, such
+as of a compiled module, that were handed to them."""
+
 _MOSTLY, _HARDLY = 0.5, 0.1
 _TREE = ("thread", "callpath", "parent", "timer")
 _COLUMNS = (
@@ -97,6 +105,14 @@ class GroupPlaces(NamedTuple):
     @property
     def title(self) -> str:
         return self.group if self.threads == 1 else f"{self.threads} {self.group}, added up"
+
+    @property
+    def leading(self) -> Sequence[Package]:
+        """The packages, where the program's own code, without what they do for it, takes less than
+        half."""
+        own = sum(self.places.ns[: self.places.own])
+        within = sum(package.ns - package.outside_ns for package in self.packages)
+        return self.packages if own - within < _MOSTLY * sum(self.places.ns) else ()
 
     def at_work(self, most: int, least: float) -> list[Place]:
         """Of the first own places with at least this share, those that work longest."""
@@ -297,6 +313,11 @@ def _named(timer: TimerRow | None) -> tuple[Cell, ...]:
 def short(timer: TimerRow) -> str:
     """A routine's name without the functions around it: `outer.inner`."""
     return timer.short_name.replace(".<locals>", "")
+
+
+def titled(package: Package) -> str:
+    """What the own routines of a package are called."""
+    return _PLUMBING.get(package.name, package.name)
 
 
 def called(timer: TimerRow) -> str:

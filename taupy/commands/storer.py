@@ -314,7 +314,8 @@ def _where(delivery: Delivery, judges: bool) -> list[_Clause]:
 
 def _hottest(group: GroupPlaces, place: Place, imports: float = 0.0) -> _Clause:
     """Where the time went, with the time of the routine, as in the report's row; of a flat profile,
-    what comes first.
+    what comes first. A file that only starts a library says nothing: the package does that takes
+    most.
 
     Args:
         imports: their share of the run.
@@ -323,24 +324,30 @@ def _hottest(group: GroupPlaces, place: Place, imports: float = 0.0) -> _Clause:
     from taupy.model.thread_groups import MAIN
     from taupy.units import duration
 
-    line = place.hottest
+    line, what, ns = place.hottest, places.described(place), place.ns
+    of_threads, waits_ns = place.share, place.waits_ns
+    text = place.source if line is None else line.text  # without lines, that of the definition
+    does = (line and line.calls) or ""
+    first = next(iter(group.leading), None)
+    only_starts = place.timer is not None and place.timer.short_name == "<module>"
+    if first and only_starts and first.ns - first.outside_ns >= _MOST * ns > waits_ns:
+        what, ns, text, waits_ns = places.titled(first), first.ns, "", 0.0
+        of_threads = ns / group.places.whole
     if place.kind == "waiting":
         most = "mostly"
     elif place.mostly_waits:
         most = "mostly waiting in"
     else:
-        share = place.share / max(1 - imports, place.share)
-        rest = " of the rest" if place.share < _MOST and imports >= _MUCH_IMPORT else ""
-        most = f"most{rest} in" if (share if rest else place.share) >= _MOST else "hottest is"
+        share = of_threads / max(1 - imports, of_threads)
+        rest = " of the rest" if of_threads < _MOST and imports >= _MUCH_IMPORT else ""
+        most = f"most{rest} in" if (share if rest else of_threads) >= _MOST else "hottest is"
         most = most if share >= _HOT else "no hot spot, first is"
     of = "" if group.group == MAIN else f" of {group.title.partition(',')[0]}"
-    time = f"{duration(place.ns)}, {100 * place.share:.0f} %{of}"
+    time = f"{duration(ns)}, {100 * of_threads:.0f} %{of}"
     is_known = place.kind == "own" and not place.mostly_waits
-    if is_known and place.waits_ns >= _MUCH_WAITING * place.ns:
-        time += f", {duration(place.waits_ns)} of it without a CPU"
-    text = place.source if line is None else line.text  # without lines, that of the definition
-    does = (line and line.calls) or ""
-    return _Clause(f"{most} {places.described(place)}: {time}", text or "", does)
+    if is_known and waits_ns >= _MUCH_WAITING * ns:
+        time += f", {duration(waits_ns)} of it without a CPU"
+    return _Clause(f"{most} {what}: {time}", text or "", does)
 
 
 def _judged(delivery: Delivery) -> Report | None:

@@ -67,13 +67,6 @@ _LEAST_OVERLAP = 0.01
 """Share of the work of GPUs that overlaps, from which on their busy time is said."""
 _BESIDE_BAR = 28
 """Columns of a bar's line besides the bar and the name: `1.33 s, waits 120 ms`."""
-_PLUMBING: Mapping[str, str] = {
-    "click": "C code that click calls",
-    "concurrent": "C code that concurrent.futures calls",
-    "multiprocessing": "C code that multiprocessing calls",
-}
-"""Packages that only pass on work: what is in their own routines is the work of C functions, such
-as of a compiled module, that were handed to them."""
 _HANDS_ON = ("concurrent/futures/process.py", "concurrent/futures/thread.py",
              "multiprocessing/pool.py")  # fmt: skip
 """Files of these whose routines call what was handed over."""
@@ -702,15 +695,11 @@ def division(report: Report, named: float) -> tuple[str, list[str]] | None:
 
 
 def packages(report: Report, group: GroupPlaces) -> list[str]:
-    """The largest libraries, each with its time, where the program's own code, without what they do
-    for it, is less than half."""
+    """The largest libraries, each with its time, where these do most."""
     whole, mark = sum(group.places.ns) or 1, mark_of(report)
-    within = sum(package.ns - package.outside_ns for package in group.packages)
-    if sum(group.places.ns[: group.places.own]) - within >= _MOSTLY * whole:
-        return []
     return [
-        f"{_PLUMBING.get(package.name, package.name)} {mark}{duration(package.ns)}"
-        for package in group.packages
+        f"{places.titled(package)} {mark}{duration(package.ns)}"
+        for package in group.leading
         if package.ns >= _LEAST * whole
     ]
 

@@ -641,6 +641,23 @@ def test_the_end_of_a_run_says_most_only_of_what_is_much(share, imports, said):
     assert told.words.startswith(f"{said} ")
 
 
+@pytest.mark.parametrize(
+    ("routine", "own_ns", "said"),
+    [
+        (MAIN, 10, "most in C code that click calls: 70 ns, 70 %"),
+        (MAIN, 60, "most in <module> (app.py:1): 100 ns, 100 %"),
+        (own("main", 3), 10, "most in main (app.py:3): 100 ns, 100 %"),
+    ],
+    ids=["only starts", "computes", "routine"],
+)
+def test_the_end_of_a_run_names_the_library_that_a_file_only_starts(routine, own_ns, said):
+    """As a command whose routines are compiled."""
+    click = lib("Command.main", "click/core.py", folder=PACKAGES)
+    run = call(click, 1, 70 if own_ns < 20 else 20, [call(lib("sub", "re/_parser.py"), 1, 20)])
+    groups = places.of_profile(profile_of(host(root(call(routine, 1, own_ns, [run])))))
+    assert storer._hottest(*places.hottest(groups)).shown() == said
+
+
 def test_what_the_program_does_at_its_end_is_its_code_and_the_rest_pythons_exit(tmp_path):
     """The phase `exit` holds both, so that the rest has a name of its own."""
     at_end = call(Timer("exit", groups=("EXIT",)), 1, 40, [call(own("bye", 3), 1, 500)])
