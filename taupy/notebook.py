@@ -149,8 +149,8 @@ class Trial(api.Trial):
         source, hottest_calls [its line with the most time, estimated, with its text and what it
         mostly called]; callee_ns, callee_calls, callee, callee_file, callee_line [the library's
         routine below, or the import, with the most time]; caller, caller_file, caller_line,
-        calls_by_caller [of a place that is called in a loop]; asleep_ns [sampled]; off_cpu_ns [how
-        long it waited at least, as CPU times say]; awaits [of a loop's
+        calls_by_caller [of a place that is called in a loop]; asleep_ns [how long it waited,
+        sampled]; off_cpu_ns [how long it waited at least, as CPU times say]; awaits [of a loop's
         waiting: the lines at which coroutines were suspended, how often and for how long].
 
         Args:

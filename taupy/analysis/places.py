@@ -106,8 +106,8 @@ class Place:
             waits; of imports, the modules that the program imports.
         caller: the program's routine each call of which makes many of the place, in a loop, through
             a library or by recursion.
-        asleep_ns: its time in which it did not work, by the share of looks that found it so; 0 if
-            that is hardly any.
+        asleep_ns: its time in which it did not work, by the looks that found it so; 0 if that is
+            hardly any (`waited.py`).
         off_cpu_ns: its time beyond what its threads had a CPU for or waited for one: the least that
             it waited for something else. Where they were only seen in a queue for one, 0 if it may
             mostly have worked.
@@ -840,20 +840,19 @@ class _Tally:
                 whole[thread] += ns
                 if owner_of[context] >= 0:
                     spent[thread, owner_of[context]] += ns
-        looked: dict[tuple[int, int], Looks] = defaultdict(Looks)
+        looked: dict[tuple[int, int], list[Looks]] = defaultdict(list)
         for row, looks in seen.looks.items():
-            key = tree.thread[row], owner_of[self.context[row]]
-            looked[key] = looked[key].plus(looks)
+            looked[tree.thread[row], owner_of[self.context[row]]].append(looks)
         # What is known to wait below a routine is apart from its time, and so are looks at that.
         apart = {
             (group, _routine(owner), code)
             for group, owner, code in zip(steps.group, steps.owner, steps.code, strict=True)
             if owner < _WAITING
         }
-        for (thread, timer, callee), looks in seen.of_lines.items():
-            key = thread, self.owner_of[timer]
-            if (self.groups[thread], key[1], callee) not in apart:
-                looked[key] = looked[key].plus(looks)
+        for (thread, timer, _, callee), looks in seen.of_lines.items():
+            owner = self.owner_of[timer]
+            if (self.groups[thread], owner, callee) not in apart:
+                looked[thread, owner].append(looks)
         main = [group for group, name in enumerate(self.names) if name == MAIN]
         return Waited(spent, whole, looked, seen, self.groups, main)
 

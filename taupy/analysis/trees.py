@@ -14,7 +14,7 @@ from taupy.dataclass import NamedTuple
 from taupy.model.metric import TIME
 from taupy.model.profile import Profile
 from taupy.model.rows import ThreadRow, TimerRow
-from taupy.model.sampled import CPU_TIME, IDLE, RUN_DELAY, STATES, suspended_line
+from taupy.model.sampled import CPU_TIME, RUN_DELAY, STATES, suspended_line
 from taupy.model.table import Amount, Table
 from taupy.state.lines import READY, RUNNABLE
 from taupy.state.lines import STATES as LINE_STATES
@@ -88,28 +88,39 @@ _OF_THREAD = 4
 
 
 class Looks(NamedTuple):
-    """Looks at a thread in some place, without those that found it waiting for a processor: on a
-    busy machine it does so after its sleep as in its work.
+    """Looks at a thread in some place.
 
     Attributes:
-        idle: how many found no work.
-        idle_ns, work_ns: what these and the others stand for.
+        idle: how many found neither work nor a wait for a processor.
+        idle_ns, work_ns, queued_ns: what these and the others stand for.
     """
 
     idle: int = 0
     idle_ns: float = 0.0
     work_ns: float = 0.0
+    queued_ns: float = 0.0
 
     @classmethod
-    def of(cls, is_idle: bool, number: int, ns: float) -> Looks:
-        return cls(number, ns, 0.0) if is_idle else cls(0, 0.0, ns)
+    def of(cls, state: str, number: int, ns: float) -> Looks:
+        """Args:
+        state: an event of `model.sampled.STATES`, or one of `state.lines.STATES`.
+        """
+        if state in (STATES[1], LINE_STATES[RUNNABLE]):
+            return cls(0, 0.0, 0.0, ns)
+        return cls(0, 0.0, ns) if state in (STATES[0], *READY) else cls(number, ns)
 
     def plus(self, other: Looks) -> Looks:
         return Looks(*map(add, self, other))
 
     @property
-    def idle_share(self) -> float:
-        return self.idle_ns / (self.idle_ns + self.work_ns) if self.idle else 0.0
+    def ns(self) -> float:
+        return self.idle_ns + self.work_ns + self.queued_ns
+
+    @property
+    def waits_ns(self) -> float:
+        """What it waited for a processor is divided as the rest: on a busy machine it does so after
+        a sleep as in its work."""
+        return self.ns * self.idle_ns / (self.idle_ns + self.work_ns) if self.idle else 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,8 +128,9 @@ class Seen:
     """What samples, awaits and CPU times say of a tree.
 
     Attributes:
-        looks: at rows, and of those at lines, at a thread's routine of the program and the one of a
-            library that it has called, None for none; by their codes.
+        looks: at rows.
+        of_lines: at a thread's line: of a routine of the program, that number, and with the routine
+            of a library that it has called, None for none; by their codes.
         waits: lines at which coroutines were suspended, each with how often and for how long [ns].
         cpu_ns: how long threads, by their codes, were on a CPU, which is exact.
         delay_ns: how long they waited for one, which is exact, too.
@@ -126,7 +138,7 @@ class Seen:
     """
 
     looks: dict[int, Looks] = field(default_factory=dict)
-    of_lines: dict[tuple[int, int, int | None], Looks] = field(default_factory=dict)
+    of_lines: dict[tuple[int, int, int, int | None], Looks] = field(default_factory=dict)
     waits: dict[int, list[tuple[int, int, float]]] = field(default_factory=dict)
     cpu_ns: dict[int, float] = field(default_factory=dict)
     delay_ns: dict[int, float] = field(default_factory=dict)
@@ -137,9 +149,8 @@ class Seen:
         of_threads = {CPU_TIME: self.cpu_ns, RUN_DELAY: self.delay_ns, STATES[1]: self.queued_ns}
         if (sums := of_threads.get(event)) is not None:
             sums[thread] = sums.get(thread, 0.0) + ns
-        elif row is not None and event in STATES:
-            more = Looks.of(event in IDLE, number, ns)
-            self.looks[row] = self.looks.get(row, Looks()).plus(more)
+        if row is not None and event in STATES:
+            self.looks[row] = self.looks.get(row, Looks()).plus(Looks.of(event, number, ns))
         elif row is not None and (line := suspended_line(event)) is not None:
             self.waits.setdefault(row, []).append((line, number, ns))
 
@@ -149,10 +160,11 @@ class Seen:
         timers = {timer.timer: code for code, timer in enumerate(tree.timers) if rows}
         for thread, timer, callee, line in rows:
             at, routine = threads.get(thread[:_OF_THREAD]), timers.get(timer.timer)
-            if at is not None and routine is not None and line.state != LINE_STATES[RUNNABLE]:
-                key = at, routine, None if callee is None else timers.get(callee.timer)
-                more = Looks.of(line.state not in READY, line.looks, line.seen_ns)
-                self.of_lines[key] = self.of_lines.get(key, Looks()).plus(more)
+            if at is not None and routine is not None:
+                below = None if callee is None else timers.get(callee.timer)
+                key = at, routine, line.line, below
+                looks = Looks.of(line.state, line.looks, line.seen_ns)
+                self.of_lines[key] = self.of_lines.get(key, Looks()).plus(looks)
 
     def ready_ns(self, thread: int) -> float:
         """How long a thread either worked or could have."""

@@ -1,8 +1,8 @@
 """How long routines of the program waited, of their exact times, as CPU times and looks tell.
 
 What a thread waited for a processor is no wait of its own where it works, and one where it has just
-slept. Looks cannot tell which, so that this time is divided as the rest: on a busy machine a
-routine waits for the same part of its time as on a quiet one.
+slept. Looks cannot tell which, so that this time of a line is divided as the rest of it: on a busy
+machine it waits for the same part of its time as on a quiet one.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Waited:
     Args:
         spent: the exact time of each thread in each routine.
         whole: the exact time of each thread.
-        looked: what looks at threads found in routines.
+        looked: what looks at threads found in routines, at each place in them.
         groups: that of each thread.
         main: those of main threads.
     """
@@ -34,7 +34,7 @@ class Waited:
         self,
         spent: Mapping[tuple[int, int], float],
         whole: Mapping[int, float],
-        looked: Mapping[tuple[int, int], Looks],
+        looked: Mapping[tuple[int, int], Sequence[Looks]],
         seen: Seen,
         groups: Sequence[int],
         main: Collection[int],
@@ -59,11 +59,13 @@ class Waited:
         looks stand for; at most that in which their threads were on no CPU."""
         slept: dict[tuple[int, int], tuple[int, float]] = {}
         for (thread, routine), looks in self.looked.items():
-            if looks.idle and (ns := self.spent.get((thread, routine))):
+            idle, ns = sum(of.idle for of in looks), self.spent.get((thread, routine), 0.0)
+            if idle and ns:
+                share = sum(of.waits_ns for of in looks) / sum(of.ns for of in looks)
                 off_cpu = max(0.0, self.whole[thread] - self.seen.cpu_ns.get(thread, 0.0))
                 key = self.groups[thread], routine
                 number, before_ns = slept.get(key, (0, 0.0))
-                slept[key] = number + looks.idle, before_ns + min(ns * looks.idle_share, off_cpu)
+                slept[key] = number + idle, before_ns + min(ns * share, off_cpu)
         return slept
 
     @cached_property

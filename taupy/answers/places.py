@@ -27,7 +27,7 @@ from taupy.model import callpaths, options
 from taupy.model.profile import Profile
 from taupy.model.question import Condition, Question
 from taupy.model.rows import TimerRow
-from taupy.model.sampled import OF_THREADS, STATES, SUSPENDED
+from taupy.model.sampled import CPU_TIME, RUN_DELAY, STATES, SUSPENDED
 from taupy.model.table import Table
 from taupy.model.thread_groups import GROUPS, Group, groups_of
 from taupy.pprof.view import Cell, Column, View
@@ -74,7 +74,7 @@ _COLUMNS = (
     Column("caller_file", audience="machines"),
     Column("caller_line", "int", audience="machines"),
     Column("calls_by_caller", "int", audience="machines"),
-    Column("asleep_ns", "time_ns", "Asleep\n(sampled)", spare=True),
+    Column("asleep_ns", "time_ns", "Waits\n(sampled)", spare=True),
     Column("off_cpu_ns", "time_ns", "Off CPU\nat least", spare=True),
     Column("awaits", audience="machines"),
 )
@@ -227,7 +227,7 @@ def seen_in(db: ProfileDB, trial: int, table: Table, tree: Tree, lines: Lines) -
     from taupy.profiledb.trial_facts import events_beginning
     from taupy.profiledb.values import values
 
-    noted_events = (*OF_THREADS, *STATES, *events_beginning(db, trial, SUSPENDED))
+    noted_events = (CPU_TIME, RUN_DELAY, *STATES, *events_beginning(db, trial, SUSPENDED))
     events = Condition("event", noted_events)
     by = ("thread", "callpath", "event")
     question = Question((trial,), (), by, (events,), values=("event.count", "event.total"))
@@ -235,8 +235,7 @@ def seen_in(db: ProfileDB, trial: int, table: Table, tree: Tree, lines: Lines) -
     columns = (*map(noted.row_labels, by), *map(noted.column, question.values))
     threads, paths = table.labels["thread"], table.labels["callpath"]
     code_of = {thread: code for code, thread in enumerate(threads)}
-    of_paths = {path for path, event in zip(columns[1], columns[2], strict=True)
-                if path is not None and event.name not in OF_THREADS}  # fmt: skip
+    of_paths = {path for path in columns[1] if path is not None}
     row_of = (
         {
             (at, paths[code]): row

@@ -114,6 +114,3 @@ STATES = ("Seen on CPU", "Seen Runnable", SLEEPING, "Seen in Disk Wait")
 CPU_TIME = "Thread CPU Time"
 RUN_DELAY = "Thread Run Delay"
 """How long the first thread of a process waited for a processor, exactly."""
-OF_THREADS = (CPU_TIME, RUN_DELAY, STATES[1])
-"""Of threads, not of call paths, they say how long one worked or could have."""
-IDLE = STATES[2:]

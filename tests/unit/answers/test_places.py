@@ -426,21 +426,28 @@ def test_a_wait_for_a_processor_is_divided_as_the_rest_of_the_time(
 
 
 def test_looks_at_lines_tell_how_long_a_routine_sleeps(tmp_path):
-    """A sleep shorter than its thread's CPU time; looks at what the routine waits for elsewhere,
-    which is known exactly, say nothing of its own time."""
+    """A sleep shorter than its thread's CPU time. A wait for a processor is divided line by line;
+    looks at what the routine waits for elsewhere, which is known exactly, say nothing."""
     join, nap = lib("Thread.join", "threading.py"), own("nap", 9)
     tree = call(nap, 1, 300, [call(own("work", 3), 1, 3000), call(join, 1, 5000)])
     profile = profile_of(host(root(tree), events=[event(CPU_TIME, [3100], "ns")]))
     at = {timer.name: code for code, timer in enumerate(profile.timers)}
-    idle = [("wait", None, 8, 200), ("lock", at["Thread.join"], 50, 5000)]
     profile.threads[0].lines = [
-        LineTime(at["nap"], callee, 10, 10, -1, -1, state, looks, ns, ns, 0.0)
-        for state, callee, looks, ns in [*idle, ("runnable", None, 9, 90), ("cpu", None, 2, 100)]
+        LineTime(at["nap"], callee, line, line, -1, -1, state, looks, ns, ns, 0.0)
+        for line, state, callee, looks, ns in (
+            *(
+                (10, "wait", None, 8, 200),
+                (10, "runnable", None, 9, 300),
+                (10, "cpu", None, 2, 100),
+            ),
+            *((11, "runnable", None, 9, 300), (11, "cpu", None, 2, 100)),
+            (12, "lock", at["Thread.join"], 50, 5000),
+        )
     ]
     (group,) = stored(profile, tmp_path)
     assert places.of_profile(profile)[0].places == group.places
     waits = {place.timer.short_name: place.waits_ns for place in group.places[:2]}
-    assert waits == {"work": 0, "nap": 200}
+    assert waits == {"work": 0, "nap": 120}  # 400 of 1,000 of its 300 ns
 
 
 @pytest.mark.parametrize(
