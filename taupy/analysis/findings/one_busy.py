@@ -72,7 +72,7 @@ _WAITING = frozenset(
 _LOCKS = frozenset({"Lock", "RLock", "Condition"})
 
 LEAST_LOCKED = 0.2
-"""Minimum share of the workers' time in which they wait for a lock."""
+"""Minimum share of the time of the threads that take a lock in which they wait for it."""
 
 
 def find(trial: Trial) -> Iterator[Finding]:
@@ -261,15 +261,16 @@ def _locked(trial: Trial, lives: list[Life]) -> Iterator[Finding]:
     """Threads that the watch saw asleep in a routine that takes a lock.
 
     What else may wait in the routine must be under the lock, where one thread is at a time: it
-    explains no more sleep than the threads' lifetime. The rest is waiting for the lock.
+    explains no more sleep than the time in which they run, which is not the lifetime of one where
+    a server has one for each request. The rest is waiting for the lock.
     """
     calls = trial.calls
     lockers = {life.thread: life for life in lives[1:] if life.cpu_ns is not None}
-    whole = sum(life.whole_ns for life in lockers.values())
     for timer, slept in _asleep(trial, lockers.values()).items():
         rows = [row for row in calls.rows_of(timer) if calls.thread[row] in lockers]
         threads = {calls.thread[row] for row in rows}
         number = sum(thread.threads for thread in threads)
+        whole = sum(lockers[thread].whole_ns for thread in threads)
         if number < 2 or slept < LEAST_LOCKED * whole:
             continue
         below = {calls.timer[child].short_name for row in rows for child in calls.children(row)}
@@ -277,15 +278,17 @@ def _locked(trial: Trial, lives: list[Life]) -> Iterator[Finding]:
         if held is None:
             continue
         longest = max(thread.most_ns or lockers[thread].whole_ns for thread in threads)
-        waited = min(sum(calls.exclusive[row] for row in rows), slept) - (longest if held else 0)
+        span = max(longest, min(whole, trial.worked_ns))
+        waited = min(sum(calls.exclusive[row] for row in rows), slept) - (span if held else 0)
         if waited < LEAST_LOCKED * whole:
             continue
         yield Finding(
             KIND,
             f"{several(number, 'thread')} wait {duration(waited)} in all for the lock that "
             f"{hottest(trial, timer)} takes, while one of them "
-            f"{f'holds it and waits for {held}' if held else 'works'}{_slow_part(trial, timer)}",
-            saved_ns=min(longest, waited / (number - 1)),
+            f"holds it{f' and waits for {held}' if held else _within(trial, timer, rows)}"
+            f"{_slow_part(trial, timer)}",
+            saved_ns=min(span, waited / max(whole / span - 1, 1)),
             wall_ns=trial.wall_ns,
             evidence=(trial.evidence(("thread",), (Condition("timer", (timer.timer,)), HOST)),),
             confidence="medium",
@@ -302,11 +305,24 @@ def _held(trial: Trial, timer: TimerRow, recorded: set[str]) -> str | None:
     if function is None or not blocks:
         return None
     under = {id(node) for part in blocks for node in ast.walk(part)}
-    waits = [part for part in ast.walk(function) if isinstance(part, ast.Call)
+    waits = [part for line in function.body for part in ast.walk(line) if isinstance(part, ast.Call)
              and source.called(part) not in recorded | _COMPUTING]  # fmt: skip
     if any(id(part) not in under for part in waits):
         return None
     return ", ".join(sorted({source.called(part) for part in waits}))
+
+
+def _within(trial: Trial, timer: TimerRow, rows: Iterable[int]) -> str:
+    """The routine with most time of those that it calls under the lock, as a clause."""
+    calls = trial.calls
+    names = {name for part in _blocks(trial, timer) for name in source.calls(part)}
+    times: dict[TimerRow, float] = {}
+    for child in (child for row in rows for child in calls.children(row)):
+        called = calls.timer[child]
+        if called.short_name.split(".")[-1] in names:
+            times[called] = times.get(called, 0.0) + calls.inclusive[child]
+    longest = max(times, key=lambda called: times[called], default=None)
+    return "" if longest is None else f" in {longest.short_name} for {duration(times[longest])}"
 
 
 def _slow_part(trial: Trial, timer: TimerRow) -> str:
