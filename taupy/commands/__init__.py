@@ -210,15 +210,21 @@ def _refuse(arguments: list[str]) -> None:
     first = arguments[0]
     if first in _OWN_OPTIONS:
         return
+    at = next((at for at, word in enumerate(arguments) if word in COMMANDS), None)
+    if first.isdigit() or first == "latest":  # a trial
+        command = "report" if at is None else arguments.pop(at)
+        raise UsageError(f"the command goes first: {shlex.join(['taupy', command, *arguments])}")
     if not first.startswith("-"):
         if os.path.exists(first) and not nearest(first, COMMANDS, 1):  # not clearly a script
             line = shlex.join(["taupy", "run", *arguments])
             raise UsageError(f"there is no command '{first}': to profile a program, write {line}")
         check_command(first)
-    at = next((at for at, word in enumerate(arguments) if word in COMMANDS), None)
     if at is None:
+        meant = "taupy -V" if first == "-v" else f"taupy COMMAND {first}"
+        if first.startswith("--") and first[2:] in COMMANDS:
+            meant = shlex.join(["taupy", first[2:], *arguments[1:]])
         raise UsageError(
-            f"taupy has no global option '{first}': write taupy COMMAND {first}; "
+            f"taupy has no global option '{first}': write {meant}; "
             "`taupy --help` lists the commands"
         )
     before, command, after = arguments[:at], arguments[at], arguments[at + 1 :]

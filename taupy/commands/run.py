@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 def run(args: argparse.Namespace) -> int:
-    target = _target(args.target)
+    target = _target(args)
     if args.repeat is not None or args.sweep:
         from taupy.commands import repeat
 
@@ -291,10 +291,17 @@ def _has_input() -> bool:
     return bool(state & select.POLLIN)
 
 
-def _target(target: list[str]) -> list[str]:
+def _target(args: argparse.Namespace) -> list[str]:
+    target: list[str] = args.target
     if not target:
         if _has_input():
             return ["-"]
+        for value in vars(args).values():
+            for word in value if isinstance(value, list) else [value]:
+                if str(word).endswith(".py") and os.path.isfile(word):
+                    raise UsageError(
+                        f"nothing to run: an option has taken {word} for its value, which it lacks"
+                    )
         raise UsageError(
             "nothing to run: name a script, -m MODULE, -c CODE, or - for standard input; "
             "see `taupy run --help`"

@@ -31,6 +31,10 @@ from tests.builders import small_profile
         (["diff", "1", "2"], "there is no command 'diff': did you mean `taupy compare`?"),
         (["ls"], "there is no command 'ls': did you mean `taupy trials`?"),
         (["stat", "1"], "there is no command 'stat': did you mean `taupy report`?"),
+        (["1", "report", "-v"], "the command goes first: taupy report 1 -v"),
+        (["latest"], "the command goes first: taupy report latest"),
+        (["--report", "1"], "no global option '--report': write taupy report 1;"),
+        (["-v"], "no global option '-v': write taupy -V;"),
         (["zzz"], "there is no command 'zzz': `taupy --help` lists the commands"),
         (["\x1b[2J"], "there is no command '\\x1b[2J'"),
     ],
@@ -48,6 +52,16 @@ def test_a_file_without_a_command_gets_a_hint_how_to_run_it(capsys, tmp_path, mo
     (tmp_path / "a_program").touch()
     assert main(["a_program", "--epochs", "3"]) == 2
     assert "write taupy run a_program --epochs 3\n" in capsys.readouterr().err
+
+
+def test_an_option_that_has_taken_the_script_is_said_to_lack_a_value(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(run, "_has_input", bool)
+    (tmp_path / "prog.py").touch()
+    said = "taupy: nothing to run: an option has taken prog.py for its value, which it lacks\n"
+    for option in ("--trial", "--metrics"):
+        assert main(["run", option, "prog.py"]) == 2
+        assert capsys.readouterr().err == said
 
 
 @pytest.mark.parametrize(
