@@ -342,6 +342,7 @@ def _finding(report: Report, finding: Finding, threads: Mapping[str, str]) -> di
 def _evidence(evidence: Evidence, threads: Mapping[str, str]) -> dict[str, Any]:
     """The first rows, in the words of people; `threads` has the names of several."""
     rows = _readable(evidence.headings, evidence.rows[:MOST_EVIDENCE])
+    rows = [_in_units(evidence.headings, row) for row in rows]
     left_out = {"trial", "metric"} | (set() if threads else {"thread"})
     kept = [
         at
@@ -381,6 +382,19 @@ def _readable(
     return [*zip(*columns.values(), strict=True)]
 
 
+def _in_units(headings: Sequence[str], row: Sequence[object]) -> Sequence[object]:
+    """Of a user event of times, its values as such, instead of their unit beside its name."""
+    cells = dict(zip(headings, row, strict=True))
+    event = str(cells.get("event", ""))
+    if not event.endswith(" ns"):
+        return row
+    cells["event"] = event.removesuffix(" ns")
+    for name in ("total", "least", "most"):
+        if isinstance(value := cells.get(f"event.{name}"), int | float):
+            cells[f"event.{name}"] = duration(value)
+    return [*cells.values()]
+
+
 def _gpu(device: str) -> str:
     """`0 1`: a process, and 1 + the number of its GPU."""
     node, _, context = device.partition(" ")
@@ -391,7 +405,8 @@ def _gpu(device: str) -> str:
 _WORDS: Mapping[str, str] = {
     "timer": "routine", "callpath": "call path", "node": "process", "parent": "caller",
     "inclusive time": "time with callees", "exclusive time": "own time",
-    "device": "GPU", "launch.count": "launches", "launch.time": "time",
+    "event.count": "samples", "event.total": "total", "event.least": "minimum",
+    "event.most": "maximum", "device": "GPU", "launch.count": "launches", "launch.time": "time",
 }  # fmt: skip
 """What people call the dimensions and values of a question."""
 

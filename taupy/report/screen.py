@@ -598,7 +598,10 @@ def no_findings(report: Report) -> str:
         of = "" if group.group == MAIN else f" of {group.title.partition(',')[0]}"
     if first is None or first.share < _MOSTLY or first.kind == "imports":
         return f"no findings: {number} rules have looked"
-    verdict = f"no findings by {number} rules, but {_mostly(first, mark_of(report), of)}"
+    mostly = _mostly(first, mark_of(report), of)
+    if not mostly:
+        return f"no findings: {number} rules have looked"
+    verdict = f"no findings by {number} rules, but {mostly}"
     package = "" if first.timer is None else (first.timer.file or "").partition("/")[0]
     if package not in report.compiled:
         return verdict
@@ -633,7 +636,8 @@ def mark_of(report: Report) -> str:
 
 def _mostly(place: Place, mark: str, of: str) -> str:
     """A place that takes most of the time: its line, if that does, and its calls; where these are
-    unknown, its routine's.
+    unknown, its routine's. Nothing if that is called once, and several of its lines call what takes
+    the time: such a routine is all of the program, not a place.
 
     Args:
         of: whose time, unless it is the main thread's.
@@ -646,6 +650,8 @@ def _mostly(place: Place, mark: str, of: str) -> str:
     if hot is None or of_line < _MOSTLY:
         name = places.described(replace(place, hottest=None))
         below = "below " if place.self_ns < _MOSTLY * place.ns else ""
+        if below and hot is not None and place.calls == 1:
+            return ""
         what = f"{mark}{percent(place.share)}{of} is {below}one routine{waits}: {name}"
         calls = place.calls
     else:

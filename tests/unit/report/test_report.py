@@ -19,7 +19,9 @@ from taupy.analysis.places import Part, Place, Places
 from taupy.answers import places
 from taupy.answers.own_code import own_code
 from taupy.commands import main
+from taupy.model.finding import Evidence
 from taupy.model.profile import LineTime, SourceFile, Timer
+from taupy.model.question import Question
 from taupy.model.rows import TimerRow
 from taupy.model.sampled import CPU_TIME, RUN_DELAY
 from taupy.model.thread_groups import MAIN
@@ -452,24 +454,39 @@ def test_a_callee_of_other_lines_is_not_said_of_the_hottest_line(tmp_path):
     assert details({within: 50}, 50, "re.findall(x)") == []
 
 
+def test_events_of_evidence_have_their_times_in_units():
+    """Of another unit, it stands beside the name."""
+    question = Question((1,), (), ("thread", "event"), values=("event.total", "event.count"))
+    rows = (("0.0.0", "Thread CPU Time ns", 59_622_631.0, 1), ("0.0.1", "Growth KiB", 12.0, 1_200))
+    headings = ("thread", "event", "event.total", "event.count")
+    shown = front._evidence(Evidence(question, headings, rows, 2), {"0.0.0": "main thread"})
+    assert shown["title"] == "Evidence: total and samples by thread and event"
+    assert shown["headings"] == ["thread", "event", "total", "samples"]
+    assert shown["rows"] == [
+        ["main thread", "Thread CPU Time", "59.6 ms", "1"],
+        ["0.0.1", "Growth KiB", "12", "1,200"],
+    ]
+
+
 def test_half_of_a_routine_in_other_lines_is_not_left_out(tmp_path):
     """The screen has a line for what takes a tenth of the time or more, where there is room."""
     library = {"path": "/usr/lib/python3.12/networkx/centrality.py"}
-    first = call(Timer("betweenness_centrality", "centrality.py", 50, **library), 1, 50)
+    first = call(Timer("betweenness_centrality", "centrality.py", 50, **library), 1, 48)
     second = call(Timer("greedy_modularity_communities", "centrality.py", 9, **library), 1, 40)
-    step = call(Timer("<module>", "graph.py", 1), 1, 10, [first, second])
+    step = call(Timer("<module>", "graph.py", 1), 1, 12, [first, second])
     measured = _report(tmp_path, profile_of(host(step, name="MainThread")))
     (main,) = measured.places
     place = main.places[0]
     timer = max(place.callees, key=lambda part: part.ns).timer
     text = "scores = nx.betweenness_centrality(graph, weight=distance_of)"
-    hot = HotLine("graph.py", 4, 50, 1.0, text, None, below={timer: 50})
+    hot = HotLine("graph.py", 4, 48, 1.0, text, None, below={timer: 48})
     group = _with_places(main, [replace(place, hottest=hot, source=text)])
     measured = replace(measured, places=[group])
     elsewhere = "in other lines: greedy_modularity_communities 40 ns"
     shown = screen.text(measured, WIDTH, HEIGHT)
     assert f"\n{' ' * 26}{elsewhere}\n" in shown and shown.count("betweenness") == 1
     assert elsewhere not in screen.text(measured, WIDTH, 1)
+    assert screen.no_findings(measured).startswith("no findings: ")
     assert screen.text(measured, WIDTH, HEIGHT, verbose=True).count(elsewhere) == 1
 
 
