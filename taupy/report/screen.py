@@ -832,7 +832,7 @@ def details_of(place: Place, mark: str = "") -> list[str]:
         times = "" if caller.calls == place.calls else f" {count(caller.calls)} times"
         parts.append(f"called{times} by {_caller(place, caller.timer)}")
     if place.asleep_ns:
-        parts.append(f"waits for about {duration(place.asleep_ns)} (sampled)")
+        parts.append(f"waits for ~{duration(place.asleep_ns)}")
     elif place.off_cpu_ns:
         parts.append(f"without a CPU for {duration(place.off_cpu_ns)} or more")
     return parts

@@ -90,7 +90,7 @@ def test_what_attach_sees_is_a_sampled_trial(runs):
     assert source.startswith(f"attach {program.pid}: ") and (code, calls) == (None, 0)
     screen = runs.taupy("report").stdout
     main = screen[: screen.index("Other threads")]
-    assert "inner" in main and "waits" not in main
+    assert "inner" in main and not re.search(r"prog\.py:1[345]\b", main)  # the lines of `waits`
     assert "sampled from outside" in screen
     lines = runs.taupy("lines", "--csv").stdout
     assert "prog.py,6" in lines and "value * value" in lines, lines
@@ -116,8 +116,13 @@ def test_what_attach_sees_is_a_sampled_trial(runs):
     for place in page["groups"][0]["places"]:
         assert all("~" in part for part in place["about"] if re.search(r"\d m?s", part)), place
     rows = json.loads(runs.taupy("report", "--json").stdout)["places"]
-    asleep = {row["routine"]: row["asleep_ns"] for row in rows if row["kind"] == "own"}
-    assert asleep["waits"] and not asleep["inner"], asleep
+    asleep = {
+        row["routine"]: (row["asleep_ns"] or 0) / row["time_ns"]
+        for row in rows
+        if row["kind"] == "own"
+    }
+    # On a busy machine `inner` waits for the GIL, which `waits` has taken without a processor.
+    assert asleep["waits"] > asleep["inner"], asleep
     cell = taupy.open(runs.database).trial(1)._repr_html_()
     times = re.findall(r">([^<>]*?\d (?:m?s|%))</td>", cell)
     assert times and all("~" in shown for shown in times), cell
