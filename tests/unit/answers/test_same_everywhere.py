@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import inspect
 import json
+import shutil
 from array import array
 from contextlib import suppress
 from dataclasses import replace
@@ -59,12 +60,10 @@ WITH = {"ranks": 5, "kernels": 3, "kernel": 3}
 """The trial that has an answer, where that is not trial 1."""
 
 
-@pytest.fixture
-def path(tmp_path, monkeypatch):
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory):
     """A training with facts of layers, and trials without any."""
-    path = tmp_path / "taupy.db"
-    monkeypatch.setenv("TAUPY_DB", str(path))
-    monkeypatch.setenv("TAUPY_STATE_DIR", str(tmp_path / "state"))
+    path = tmp_path_factory.mktemp("stored") / "taupy.db"
     profile = known()
     profile.metadata[TOKENS] = "counted: input_ids"
     profile.threads[0].steps = [steps([9_000_000, 1_000_000]), steps([500_000], "validation")]
@@ -85,12 +84,22 @@ def path(tmp_path, monkeypatch):
     ]
     with ProfileDB.open(path, create=True) as db:
         counted = profile_of(host(call("main", 1, {"misses": 7})), number=7)
-        for stored in (profile, small_profile(5), gpu_profile(6), counted):
-            add_profile(db, stored)
+        for one in (profile, small_profile(5), gpu_profile(6), counted):
+            add_profile(db, one)
         first, second = rank(0, 20, [20, 120]), rank(1, 160, [85, 180])
         add_profile(db, first)
         add_profile(db, replace(second, uuid=first.uuid))
         add_profile(db, profile_of(number=8))
+    return path
+
+
+@pytest.fixture
+def path(stored, tmp_path, monkeypatch):
+    """Of each test its own copy: tests do not change what others find."""
+    path = tmp_path / "taupy.db"
+    shutil.copy(stored, path)
+    monkeypatch.setenv("TAUPY_DB", str(path))
+    monkeypatch.setenv("TAUPY_STATE_DIR", str(tmp_path / "state"))
     return path
 
 
