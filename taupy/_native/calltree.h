@@ -79,7 +79,9 @@ typedef struct Thread {
     uint64_t greenlet_seen;
     struct CounterGroup *counters; /* NULL: none */
     uint64_t faults, fine; /* see memory.c */
-    int64_t looked_cpu_ns; /* its CPU time at the start of its window */
+    int64_t looked_cpu_ns; /* its CPU time at the start of its window, see memory.c */
+    int64_t counted_cpu_ns; /* as of its last tick or switch */
+    uint64_t looked_switches, switches; /* it has left a processor: at that start, and so far */
     struct Steps *steps;           /* NULL: none */
     uint64_t torch_thread;         /* PyTorch's id of the thread; 0: unknown. See collectives.h */
     struct SpanRecord *free_span; /* see spans.h */

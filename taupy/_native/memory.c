@@ -25,6 +25,7 @@
 #define TURNS_FAULTS 32         /* fewer page faults seen in fine windows show nothing */
 #define TURNS_KEPT (UINT64_C(1) << 16) /* page faults; with more, the past counts half */
 #define LARGE_PART 10           /* of the growth, 1/10 or more in one routine is charged to it */
+#define TURN_NS 500000.0 /* shorter than a thread's turn on a processor that others want, too */
 
 static const char GROWTH[] = "Resident Memory Growth", UNIT[] = "KiB";
 static const char DOUBT[] = "Resident Memory Growth in Doubt";
@@ -91,12 +92,33 @@ static uint64_t resident_kib(void)
     return pages * (uint64_t)sysconf(_SC_PAGESIZE) / 1024;
 }
 
+static int64_t nanoseconds(struct timeval time)
+{
+    return time.tv_sec * 1000000000ll + time.tv_usec * 1000ll;
+}
+
 /* Page faults of this thread so far. */
-static uint64_t own_faults(void)
+static uint64_t own_faults(Thread *own)
 {
     struct rusage usage;
-    return getrusage(RUSAGE_THREAD, &usage) == 0 ? (uint64_t)(usage.ru_minflt + usage.ru_majflt)
-                                                 : 0;
+    if (getrusage(RUSAGE_THREAD, &usage) != 0)
+        return 0;
+    own->counted_cpu_ns = nanoseconds(usage.ru_utime) + nanoseconds(usage.ru_stime);
+    own->switches = (uint64_t)(usage.ru_nvcsw + usage.ru_nivcsw);
+    return (uint64_t)(usage.ru_minflt + usage.ru_majflt);
+}
+
+static int has_run_throughout(const Thread *own) { return own->switches == own->looked_switches; }
+
+/* Its CPU time, at the end of a window of so many ticks. When its clock is read, the kernel sees
+ * that the thread's turn is over. If that were done at each end of a window, threads would mostly
+ * lose their processor here, beside busy programs: in a routine's last line, for those who look. */
+static int64_t cpu_after(const Thread *own, uint64_t whole)
+{
+    double ns = (double)whole / ticks_per_ns;
+    return has_run_throughout(own) ? own->looked_cpu_ns + (int64_t)ns
+           : ns < TURN_NS          ? clock_ns(CLOCK_THREAD_CPUTIME_ID)
+                                   : own->counted_cpu_ns;
 }
 
 /* The same for another thread; the last known count if it cannot be read. */
@@ -227,9 +249,11 @@ static double charge_turns(Thread *thread, Node *node, double kib, uint64_t faul
  * touches no memory. */
 static uint64_t has_run(const Thread *own, uint64_t whole)
 {
+    if (has_run_throughout(own))
+        return whole;
     int64_t ns = clock_ns(CLOCK_THREAD_CPUTIME_ID) - own->looked_cpu_ns;
     double ticks = (double)ns * ticks_per_ns;
-    return ns > 0 && ticks < (double)whole ? (uint64_t)ticks + 1 : whole;
+    return ticks >= (double)whole ? whole : ns > 0 ? (uint64_t)ticks + 1 : 1;
 }
 
 /* Charge growth in a window of which `whole` was spent, from `from` until now, when `node` is the
@@ -344,8 +368,9 @@ static void next_window(Thread *thread, uint64_t now, int has_looked, int again)
     }
     int is_fine = thread->fine != 0 && fine_ticks * FINE_SHARE < after - began_ticks;
     if (has_looked) {
+        thread->looked_cpu_ns = cpu_after(thread, after - thread->looked_ticks);
+        thread->looked_switches = thread->switches;
         thread->looked_ticks = after;
-        thread->looked_cpu_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
     }
     in_fine = is_fine ? thread : NULL;
     thread->due_ticks = is_fine || again ? after : after + window;
@@ -354,7 +379,7 @@ static void next_window(Thread *thread, uint64_t now, int has_looked, int again)
 /* Returns 0 if the window joins the next one, because its page faults show enough. */
 static int look_if_due(Thread *thread, Node *node, uint64_t now)
 {
-    uint64_t seen = own_faults(), faults = seen - thread->faults;
+    uint64_t seen = own_faults(thread), faults = seen - thread->faults;
     thread->faults = seen;
     if (in_fine == thread && !memory_has_others(thread)) {
         turns_of(thread);
@@ -412,7 +437,8 @@ static void on_thread(Thread *thread)
     thread->due_ticks = sample_ticks ? now : UINT64_MAX;
     thread->looked_ticks = now;
     thread->looked_cpu_ns = thread->cpu_start_ns;
-    thread->faults = own_faults();
+    thread->faults = own_faults(thread);
+    thread->looked_switches = thread->switches;
     if (sample_ticks && resident_before == 0)
         resident_before = resident_kib();
 }
