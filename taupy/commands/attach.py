@@ -29,7 +29,7 @@ from taupy.model.processes import contents, process_start
 from taupy.model.progress import SILENT, Progress
 from taupy.state.places import DEFAULT_DATABASE
 from taupy.units import several
-from taupy.watch.foreign import Interpreter, Unreadable
+from taupy.watch.foreign import Interpreter, Unreadable, interpreter_of
 
 if TYPE_CHECKING:
     from taupy.formats.attached import Looks
@@ -182,7 +182,7 @@ class Watch:
 
     def __init__(self, pid: int, looks: Counts) -> None:
         self.pid, self.looks = pid, looks
-        self.processes = {pid: Interpreter(pid)}
+        self.processes = {pid: interpreter_of(pid)}
         self.threads: dict[tuple[int, int], _Seen] = {}
         # To find the Python of a process, by its start: tries so far, and when to try again.
         self.tries: dict[tuple[int, int], tuple[int, float]] = {}

@@ -16,7 +16,7 @@ from taupy.commands.attach import descendants
 from taupy.pprof import terminal
 from taupy.record.line_table import position_at, positions
 from taupy.state.lines import STATES
-from taupy.watch.foreign import Interpreter, Unreadable
+from taupy.watch.foreign import Unreadable, interpreter_of
 
 _SAID = {
     "cpu": "computes", "gil": "waits for the GIL", "lock": "waits for a lock", "wait": "waits",
@@ -45,7 +45,7 @@ def _show(pid: int) -> None:
 
 
 def _stacks(pid: int) -> str:
-    interpreter = Interpreter(pid)
+    interpreter = interpreter_of(pid)
     lines = [f"process {pid}"]
     for native_id, state in interpreter.threads().items():
         with suppress(ProcessLookupError, ValueError):

@@ -91,6 +91,12 @@ class Offsets(NamedTuple):
     layout: dict[int, int]
 
 
+def is_free_threaded(runtime: int, read: Callable[[int, int], bytes]) -> bool:
+    """Whether a Python from 3.13 on says that it is such a build."""
+    magic, _, is_so = _HEAD.unpack(read(runtime, _HEAD.size))
+    return magic == _MAGIC and bool(is_so)
+
+
 def offsets(
     runtime: int, minor: int, read: Callable[[int, int], bytes], word: Callable[[int], int]
 ) -> Offsets | None:

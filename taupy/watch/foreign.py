@@ -13,13 +13,13 @@ import mmap
 import os
 import sys
 import time
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from struct import Struct, error
 from typing import TYPE_CHECKING, NamedTuple
 
 from taupy.errors import TaupyError
 from taupy.model.processes import contents, process_start
-from taupy.watch.debug_offsets import COMPILED, READABLE, offsets
+from taupy.watch.debug_offsets import COMPILED, READABLE, is_free_threaded, offsets
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,6 +34,9 @@ _THREADS_AT_MOST = 100_000
 _BEGUN = -8
 """Before the pointer to the first thread, there is the number of those that have begun."""
 _CHECK_NS = 1_000_000_000
+_BEGIN_S, _AGAIN_S = 2.0, 0.02
+_TELLS = 13
+"""From this version on, a Python says how it was built."""
 _TRIES = 3
 
 _ELF = b"\x7fELF\x02\x01"
@@ -46,6 +49,10 @@ _SYMBOLS, _SHARED, _LOAD = 11, 3, 1
 
 class Unreadable(TaupyError):
     """A process cannot be looked at; the message says why, and what to do."""
+
+
+class Changing(Unreadable):
+    """It is about to become another program (exec), or its Python has not begun yet."""
 
 
 class Frame(NamedTuple):
@@ -63,6 +70,7 @@ class Interpreter:
 
     Raises:
         Unreadable: there is none, it is of another version, or it may not be read.
+        Changing: it may be readable soon.
     """
 
     def __init__(self, pid: int) -> None:
@@ -75,36 +83,46 @@ class Interpreter:
             raise Unreadable(f"there is no process {pid}")
         self._is_apart = len(_ids(f"/proc/{pid}")) > 1  # in a PID namespace of its own
         self._own_ids: dict[int, int] = {}  # of threads there, by the ids that they have here
-        try:
-            self._memory = os.open(f"/proc/{pid}/mem", os.O_RDONLY | os.O_CLOEXEC)
-            symbols, path = _symbols(pid)
-            theirs = self._version(symbols, path)
-            runtime = symbols[_RUNTIME]
-            minor = theirs >> 16 & 255 if theirs >> 24 == 3 else 0
-            is_ours = theirs >> 16 == numbers[_VERSION_AT] >> 16
-            if not is_ours and minor in COMPILED:
-                (*numbers,), *rest = COMPILED[minor]
-            if is_ours or minor in COMPILED:
-                main, first, self._next, gil_in_runtime, gil_in_interpreter = rest
-                self._interpreter = self._word(runtime + main)
-                self._first = self._interpreter + first
-                gil = runtime + gil_in_runtime
-                if gil_in_interpreter:
-                    gil = self._word(self._interpreter + gil_in_interpreter)
-            else:
-                described = self._told(runtime, minor)
-                self._interpreter, self._next, gil = (
-                    described.interpreter,
-                    described.next,
-                    described.gil,
-                )
-                self._first = self._interpreter + described.threads
-                for at, offset in described.layout.items():
-                    numbers[at] = offset
-        except PermissionError as problem:
-            raise Unreadable(_forbidden(pid)) from problem
-        except OSError as problem:
-            raise Unreadable(f"process {pid} cannot be read: {problem.strerror}") from problem
+        with ExitStack() as opened:
+            try:
+                self._memory = os.open(f"/proc/{pid}/mem", os.O_RDONLY | os.O_CLOEXEC)
+                opened.callback(os.close, self._memory)
+                symbols, path = _symbols(pid)
+                theirs = self._version(symbols, path)
+                runtime = symbols[_RUNTIME]
+                minor = theirs >> 16 & 255 if theirs >> 24 == 3 else 0
+                if minor >= _TELLS and is_free_threaded(runtime, self._bytes):
+                    raise Unreadable(
+                        f"process {pid} runs a free-threaded build of Python 3.{minor}, which "
+                        "taupy cannot read"
+                    )
+                is_ours = theirs >> 16 == numbers[_VERSION_AT] >> 16
+                if not is_ours and minor in COMPILED:
+                    (*numbers,), *rest = COMPILED[minor]
+                if is_ours or minor in COMPILED:
+                    main, first, self._next, gil_in_runtime, gil_in_interpreter = rest
+                    self._interpreter = self._word(runtime + main)
+                    self._first = self._interpreter + first
+                    gil = runtime + gil_in_runtime
+                    if gil_in_interpreter:
+                        gil = self._word(self._interpreter + gil_in_interpreter)
+                else:
+                    described = self._told(runtime, minor)
+                    self._interpreter, self._next, gil = (
+                        described.interpreter,
+                        described.next,
+                        described.gil,
+                    )
+                    self._first = self._interpreter + described.threads
+                    for at, offset in described.layout.items():
+                        numbers[at] = offset
+                if not self._interpreter:
+                    raise Changing(_changing(pid))
+            except PermissionError as problem:
+                raise Unreadable(_forbidden(pid)) from problem
+            except OSError as problem:
+                raise Changing(_changing(pid)) from problem
+            opened.pop_all()
         self._native_id = numbers[_NATIVE_ID_AT]
         numbers[_CODE_TYPE_AT], numbers[_GIL_AT] = symbols[_CODE_TYPE], gil
         self.layout = b"".join(map(_WORD.pack, numbers))
@@ -123,7 +141,7 @@ class Interpreter:
     def _told(self, runtime: int, minor: int) -> Offsets:
         """Where a Python of another version says that it has its fields."""
         described = offsets(runtime, minor, self._bytes, self._word)
-        if described is not None and described.interpreter:
+        if described is not None:
             return described
         if minor in READABLE:
             raise Unreadable(
@@ -215,6 +233,23 @@ class Interpreter:
             last = now, mark, thread.code(address)
         self.codes[address] = now, mark, last[2]
         return last[2]
+
+
+def interpreter_of(pid: int) -> Interpreter:
+    """The interpreter of a process. One that is about to run Python, as a script is that becomes it
+    (exec), has two seconds to begin.
+
+    Raises:
+        Unreadable: there is none, it is of another version, or it may not be read.
+    """
+    until = time.monotonic() + _BEGIN_S
+    while True:
+        try:
+            return Interpreter(pid)
+        except Changing:
+            if time.monotonic() >= until:
+                raise
+        time.sleep(_AGAIN_S)
 
 
 class ForeignThread:
@@ -339,6 +374,10 @@ def _ids(path: str) -> list[int]:
             if line.startswith(b"NSpid:"):
                 return [int(word) for word in line.split()[1:]]
     return []
+
+
+def _changing(pid: int) -> str:
+    return f"process {pid} cannot be read: it is about to run a program (exec), or to end"
 
 
 def _forbidden(pid: int) -> str:

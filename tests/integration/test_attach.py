@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from contextlib import contextmanager, suppress
+from types import SimpleNamespace
 
 import pytest
 
@@ -23,7 +24,9 @@ from taupy.report import contents, front
 from taupy.report.report import report
 from taupy.state.lines import CPU
 from taupy.study import versus
+from taupy.watch import foreign
 from taupy.watch.foreign import Frame
+from tests.preloads import built
 
 pytest.importorskip("taupy._native.engine", reason="the compiled core is not built")
 
@@ -54,9 +57,7 @@ def running(runs, source: str):
     (runs.folder / "prog.py").write_text(source)
     program = subprocess.Popen([sys.executable, "prog.py"], cwd=runs.folder, env=runs.environ())
     try:
-        while not (runs.folder / "begun").exists():
-            assert program.poll() is None
-            time.sleep(0.02)
+        _wait_for(runs.folder / "begun", program)
         yield program
     finally:
         program.kill()
@@ -143,6 +144,64 @@ def test_a_process_that_cannot_be_read_gets_one_line(runs):
         sleeping.wait()
     assert not runs.database.exists()
     assert "1 to 1000" in runs.taupy("attach", "1", "--rate", "0").stderr
+
+
+BEFORE_PYTHON = """
+#include <stdio.h>
+#include <unistd.h>
+__attribute__((constructor)) static void wait_for_go(void)
+{
+    fclose(fopen("mapped", "w"));
+    while (access("go", F_OK) != 0)
+        usleep(1000);
+}
+"""
+
+
+@pytest.fixture
+def before_python(runs):
+    """A process just after exec, whose Python begins when there is a file `go`."""
+    (runs.folder / "before.c").write_text(BEFORE_PYTHON)
+    if (library := built(runs.folder / "before.c", runs.folder)) is None:
+        pytest.skip("no C compiler here")
+    (runs.folder / "prog.py").write_text(PROGRAM)
+    environment = runs.environ() | {"LD_PRELOAD": str(library)}
+    program = subprocess.Popen([sys.executable, "prog.py"], cwd=runs.folder, env=environment)
+    try:
+        _wait_for(runs.folder / "mapped", program)
+        yield program
+    finally:
+        program.kill()
+        program.wait()
+
+
+def _wait_for(file, program):
+    while not file.exists():
+        assert program.poll() is None
+        time.sleep(0.02)
+
+
+def test_a_process_whose_python_does_not_begin_gets_one_line(runs, before_python):
+    for command in ("dump", "attach", "top"):
+        refused = runs.taupy(command, str(before_python.pid))
+        assert refused.returncode != 0
+        assert refused.stderr == (
+            f"taupy: process {before_python.pid} cannot be read: it is about to run a program "
+            "(exec), or to end\n"
+        )
+
+
+def test_a_python_that_is_about_to_begin_is_waited_for(runs, before_python, monkeypatch):
+    def begins(_):
+        (runs.folder / "go").touch()
+        _wait_for(runs.folder / "begun", before_python)
+
+    monkeypatch.setattr(foreign, "time", SimpleNamespace(monotonic=lambda: 0.0, sleep=begins))
+    opened = len(os.listdir("/proc/self/fd"))
+    interpreter = foreign.interpreter_of(before_python.pid)
+    assert before_python.pid in interpreter.threads()
+    interpreter.close()
+    assert len(os.listdir("/proc/self/fd")) == opened
 
 
 @pytest.mark.slow

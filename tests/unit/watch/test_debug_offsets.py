@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from taupy.watch.debug_offsets import _STRUCTURES, COMPILED, READABLE, offsets
+from taupy.watch.debug_offsets import _STRUCTURES, COMPILED, READABLE, is_free_threaded, offsets
 
 RUNTIME, MAIN, SECOND = 0x1000, 0x8000, 0x9000
 
@@ -51,6 +51,13 @@ def test_what_says_nothing_that_is_known_is_none():
     assert offsets(RUNTIME, 13, *memory(13, version=0x030E00F0)) is None
     assert offsets(RUNTIME, 12, *memory(13)) is None
     assert offsets(RUNTIME, 16, *memory(13)) is None
+
+
+def test_a_free_threaded_python_says_so():
+    """Also to a taupy of its own version, whose fields lie elsewhere."""
+    assert is_free_threaded(RUNTIME, memory(13, is_free_threaded=1)[0])
+    assert not is_free_threaded(RUNTIME, memory(13)[0])
+    assert not is_free_threaded(RUNTIME, memory(13, cookie=b"nonsense", is_free_threaded=1)[0])
 
 
 @pytest.mark.skipif(sys.version_info[1] not in COMPILED, reason="it says so itself")
