@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from taupy.analysis.findings.calls import phase, place
+from taupy.analysis.findings.hot_lines import at_line
 from taupy.analysis.findings.memory_holders import LEAST_CALLS, Holder, holder
 from taupy.analysis.findings.trial import Moment, Trial
 from taupy.analysis.known_routines import Grouped, Matches, OneOf
@@ -61,33 +62,35 @@ def find(trial: Trial) -> Iterator[Finding | Abstention]:
             return
     if large:
         timer, grown = large[0]
+        where = place(timer)
         lacks = "does not show what holds it" if trial.source(timer) else "is missing or changed"
-        yield Abstention(KIND, f"the source of {place(timer)} {lacks}", _fact(trial, timer, grown))
+        yield Abstention(KIND, f"the source of {where} {lacks}", _fact(trial, timer, where, grown))
 
 
-def _fact(trial: Trial, timer: TimerRow, grown: float) -> str:
+def _fact(trial: Trial, timer: TimerRow, where: str, grown: float) -> str:
     """How much a routine keeps, as a sentence."""
     calls = int(trial.calls.entries(timer))
     if calls < LEAST_CALLS:
         seconds = trial.calls.longest(OneOf((timer,))).ns / 1e9
         return (
-            f"memory grows by {size(grown)} in {place(timer)}, {size(grown / seconds)} a second, "
+            f"memory grows by {size(grown)} in {where}, {size(grown / seconds)} a second, "
             "and still at the end"
         )
     return (
-        f"memory grows by {size(grown / calls)} with each call of {place(timer)}, by "
+        f"memory grows by {size(grown / calls)} with each call of {where}, by "
         f"{size(grown)} in {count(calls)} calls, and still at the end"
     )
 
 
 def _finding(trial: Trial, timer: TimerRow, grown: float, what: Holder) -> Finding:
-    where = (Condition("event", (*_GROWN, RELEASED)),)
+    events = (Condition("event", (*_GROWN, RELEASED)),)
+    where = at_line(timer, what.line)
     return Finding(
         KIND,
-        f"{_fact(trial, timer, grown)}: {what.name} holds it (line {what.line}), and {what.why}",
+        f"{_fact(trial, timer, where, grown)}: {what.name} holds it, and {what.why}",
         saved_ns=0,
         wall_ns=trial.wall_ns,
-        evidence=(trial.evidence(("timer", "event"), where, ("event.total", "event.count"), ()),),
+        evidence=(trial.evidence(("timer", "event"), events, ("event.total", "event.count"), ()),),
         confidence="medium",
         attempt=what.attempt,
         refuted_by="the program needs all of it",

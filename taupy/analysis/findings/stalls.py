@@ -11,8 +11,8 @@ import ast
 from collections.abc import Iterator
 
 from taupy.analysis.findings import source, unlogged
-from taupy.analysis.findings.calls import Sum, place
-from taupy.analysis.findings.hot_lines import hottest
+from taupy.analysis.findings.calls import Sum
+from taupy.analysis.findings.hot_lines import at_line, hottest
 from taupy.analysis.findings.source import Function
 from taupy.analysis.findings.trial import HOST, Trial
 from taupy.analysis.known_routines import Either, Grouped, Matches, OneOf, among
@@ -287,8 +287,8 @@ def _unlogged(trial: Trial) -> Iterator[Finding]:
             f"that is part of its {duration(text.ns)}")  # fmt: skip
         yield Finding(
             KIND,
-            f"{place(text.timer)} makes text for {count(text.calls)} messages that are not "
-            f"logged (line {text.line}): {measured}, "
+            f"{at_line(text.timer, text.line)} makes text for {count(text.calls)} messages that "
+            f"are not logged: {measured}, "
             f"{percent(100 * text.ns / trial.wall_ns)} % of the run",
             saved_ns=text.ns,
             wall_ns=trial.wall_ns,
