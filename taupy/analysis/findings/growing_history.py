@@ -62,6 +62,10 @@ calls take longer."""
 _ASLEEP = 0.2
 """Maximum share of the time that it sleeps: what it waits for may have become slower."""
 
+_UNEVEN = 2
+"""So many times the mean of a thread's wait for a processor may lie in some calls, and none in the
+first ones, which a thread that has just begun does at once."""
+
 
 def find(trial: Trial) -> Iterator[Finding]:
     processed = dict(_processed(trial))
@@ -101,7 +105,14 @@ def _growing(trial: Trial) -> list[TimerRow]:
             or _has_numbers_alone(source.tree(trial.source(timer) or ""), function)
         ):
             continue
-        if not is_caller and asleep <= _ASLEEP * seen and not _in_batches(trial, whole):
+        grown = trial.growth[timer]
+        is_wait = grown.last_ns * (1 - trial.queued(thread)) <= _UNEVEN * grown.first_ns
+        if (
+            not is_caller
+            and not is_wait
+            and asleep <= _ASLEEP * seen
+            and not _in_batches(trial, whole)
+        ):
             innermost.append(timer)
     return innermost
 

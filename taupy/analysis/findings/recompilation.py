@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from taupy.analysis.findings.calls import Calls, phase, place
+from taupy.analysis.findings.calls import Calls, phase
+from taupy.analysis.findings.hot_lines import line_of_call
 from taupy.analysis.findings.trial import HOST, Trial
 from taupy.analysis.known_routines import among
 from taupy.model.finding import Finding
 from taupy.model.question import Condition
+from taupy.model.rows import TimerRow
 from taupy.units import count, duration
 
 KIND = "recompilation"
@@ -123,7 +125,8 @@ def _repeated(
         whole = sum(calls.inclusive[row] for row in around)
         yield Finding(
             KIND,
-            f"{what} {count(compiled.calls)} times in {duration(whole)} for {place(timer)}{hint}",
+            f"{what} {count(compiled.calls)} times in {duration(whole)} for "
+            f"{_where(trial, timer, compiled.rows)}{hint}",
             saved_ns=whole * (1 - once / compiled.calls),
             wall_ns=trial.wall_ns,
             evidence=(
@@ -135,6 +138,18 @@ def _repeated(
             attempt=attempt,
             refuted_by=refuted_by,
         )
+
+
+def _where(trial: Trial, timer: TimerRow | None, rows: Iterable[int]) -> str:
+    """A routine, with the line that calls what compiles, if that is one line."""
+    calls = trial.calls
+    names = set()
+    for row in rows:
+        while row >= 0 and calls.timer[row] != timer:
+            *of, last = calls.timer[row].short_name.split(".")
+            names.add(of[-1] if of and last in ("__new__", "__init__") else last)
+            row = calls.parent[row]
+    return line_of_call(trial, timer, names)
 
 
 def _with_around(calls: Calls, row: int) -> int:

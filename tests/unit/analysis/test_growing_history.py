@@ -94,9 +94,8 @@ def test_an_argument_that_the_routine_itself_adds_to():
     assert kept(text.replace("history.insert(0, x)", "print(x)"), "step") is None
 
 
-@pytest.mark.parametrize(("spills", "grows"), [(4, False), (540_000, True)])
-def test_what_a_few_calls_do_for_many_is_no_growth(spills, grows):
-    """A routine that writes out what it has collected takes longer when that is due."""
+def add_grows(spills=540_000, queued=0.0):
+    """Whether a routine is said to grow whose last calls took 15 times as long as the first."""
     add, spill = (
         TimerRow(name, name, "a.py", line, "") for line, name in enumerate(("add", "spill"))
     )
@@ -112,9 +111,23 @@ def test_what_a_few_calls_do_for_many_is_no_growth(spills, grows):
     )
     trial = SimpleNamespace(
         calls=calls, worked_ns=100, is_own=lambda timer: True, states={},
-        growth={add: SimpleNamespace(grows=True)}, source=lambda timer: None,
+        growth={add: SimpleNamespace(grows=True, first_ns=80.0, last_ns=1200.0)},
+        source=lambda timer: None, queued=lambda thread: queued,
     )  # fmt: skip
-    assert growing_history._growing(trial) == [add] * grows
+    return growing_history._growing(trial) == [add]
+
+
+@pytest.mark.parametrize(("spills", "grows"), [(4, False), (540_000, True)])
+def test_what_a_few_calls_do_for_many_is_no_growth(spills, grows):
+    """A routine that writes out what it has collected takes longer when that is due."""
+    assert add_grows(spills) == grows
+
+
+@pytest.mark.parametrize(("queued", "grows"), [(0.5, True), (0.86, True), (0.87, False)])
+def test_what_waits_for_a_processor_may_explain_is_no_growth(queued, grows):
+    """With 0.87 of the time in the queue, 1,200 ns have 156 of CPU time, and half of that is less
+    than the 80 ns of the first calls, which may have waited for nothing."""
+    assert add_grows(queued=queued) == grows
 
 
 PRIME = """
