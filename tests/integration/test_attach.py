@@ -38,14 +38,17 @@ def inner(count):
     return sum(value * value for value in range(count))
 
 def busy():
+    asleep.wait()
     Path("begun").touch()
     while True:
         inner(2000)
 
 def waits():
-    while True:
-        time.sleep(0.05)
+    asleep.set()
+    while True:  # never to ask for the GIL, for which the other one would wait
+        time.sleep(600)
 
+asleep = threading.Event()
 threading.Thread(target=waits, daemon=True).start()
 busy()
 """
@@ -352,7 +355,7 @@ def test_top_shows_a_process_that_taupy_did_not_start(runs):
     threads, routines, lines = said.split("LINES, main thread")[0].split("\n\n")[0], said, rows
     assert "MainThread" in threads and "prog.py:" in threads
     assert routines.index("inner") and "waits (" in routines
-    assert "time.sleep(0.05)" in lines
+    assert "time.sleep(600)" in lines
     assert "~100" in said
 
 
