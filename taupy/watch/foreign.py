@@ -74,8 +74,11 @@ class Interpreter:
     """
 
     def __init__(self, pid: int) -> None:
-        from taupy._native import engine
-
+        try:
+            from taupy._native import engine
+        except ImportError:
+            why = "taupy's compiled core, which reads other processes, is missing"
+            raise Unreadable(f"{why}: `taupy doctor` says more") from None
         own, *rest = engine.interpreter_layout()
         numbers = [number for (number,) in _WORD.iter_unpack(own)]
         self.pid, self.start = pid, process_start(pid)

@@ -134,6 +134,25 @@ def test_what_attach_sees_is_a_sampled_trial(runs):
     assert facts["Hostname"] == os.uname().nodename and "Python Version" not in facts
 
 
+@pytest.mark.parametrize("command", ["attach", "dump"])
+def test_without_the_compiled_core_other_processes_cannot_be_read(runs, command):
+    main = (
+        "import sys; sys.modules['taupy._native.engine'] = None\n"
+        "from taupy import commands; sys.exit(commands.main())"
+    )
+    words = [command, str(os.getpid()), *(["--db", "looks.db"] if command == "attach" else [])]
+    refused = subprocess.run(
+        [sys.executable, "-c", main, *words],
+        cwd=runs.folder,
+        env=runs.environ(),
+        capture_output=True,
+        text=True,
+    )
+    assert refused.returncode == 1
+    assert "compiled core, which reads other processes, is missing" in refused.stderr
+    assert refused.stderr.count("\n") == 1
+
+
 def test_a_process_that_cannot_be_read_gets_one_line(runs):
     sleeping = subprocess.Popen(["sleep", "600"])
     try:
