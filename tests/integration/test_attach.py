@@ -55,12 +55,14 @@ busy()
 
 
 @contextmanager
-def running(runs, source: str):
-    """A program under plain Python that has begun."""
+def running(runs, source: str, begun: str = "begun", **environment: str):
+    """A program under plain Python that has begun: it has made a file of this name."""
     (runs.folder / "prog.py").write_text(source)
-    program = subprocess.Popen([sys.executable, "prog.py"], cwd=runs.folder, env=runs.environ())
+    program = subprocess.Popen(
+        [sys.executable, "prog.py"], cwd=runs.folder, env=runs.environ() | environment
+    )
     try:
-        _wait_for(runs.folder / "begun", program)
+        _wait_for(runs.folder / begun, program)
         yield program
     finally:
         program.kill()
@@ -186,15 +188,8 @@ def before_python(runs):
     (runs.folder / "before.c").write_text(BEFORE_PYTHON)
     if (library := built(runs.folder / "before.c", runs.folder)) is None:
         pytest.skip("no C compiler here")
-    (runs.folder / "prog.py").write_text(PROGRAM)
-    environment = runs.environ() | {"LD_PRELOAD": str(library)}
-    program = subprocess.Popen([sys.executable, "prog.py"], cwd=runs.folder, env=environment)
-    try:
-        _wait_for(runs.folder / "mapped", program)
+    with running(runs, PROGRAM, "mapped", LD_PRELOAD=str(library)) as program:
         yield program
-    finally:
-        program.kill()
-        program.wait()
 
 
 def _wait_for(file, program):
