@@ -13,7 +13,7 @@ import mmap
 import os
 import sys
 import time
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from struct import Struct, error
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -22,7 +22,7 @@ from taupy.model.processes import contents, process_start
 from taupy.watch.debug_offsets import COMPILED, READABLE, is_free_threaded, offsets
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from typing import Any
 
     from taupy.watch.debug_offsets import Offsets
@@ -79,60 +79,66 @@ class Interpreter:
         except ImportError:
             why = "taupy's compiled core, which reads other processes, is missing"
             raise Unreadable(f"{why}: `taupy doctor` says more") from None
-        own, *rest = engine.interpreter_layout()
-        numbers = [number for (number,) in _WORD.iter_unpack(own)]
         self.pid, self.start = pid, process_start(pid)
         if not self.start:
             raise Unreadable(f"there is no process {pid}")
         self._is_apart = len(_ids(f"/proc/{pid}")) > 1  # in a PID namespace of its own
         self._own_ids: dict[int, int] = {}  # of threads there, by the ids that they have here
-        with ExitStack() as opened:
+        try:
+            self._memory = os.open(f"/proc/{pid}/mem", os.O_RDONLY | os.O_CLOEXEC)
             try:
-                self._memory = os.open(f"/proc/{pid}/mem", os.O_RDONLY | os.O_CLOEXEC)
-                opened.callback(os.close, self._memory)
-                symbols, path = _symbols(pid)
-                theirs = self._version(symbols, path)
-                runtime = symbols[_RUNTIME]
-                minor = theirs >> 16 & 255 if theirs >> 24 == 3 else 0
-                if minor >= _TELLS and is_free_threaded(runtime, self._bytes):
-                    raise Unreadable(
-                        f"process {pid} runs a free-threaded build of Python 3.{minor}, which "
-                        "taupy cannot read"
-                    )
-                is_ours = theirs >> 16 == numbers[_VERSION_AT] >> 16
-                if not is_ours and minor in COMPILED:
-                    (*numbers,), *rest = COMPILED[minor]
-                if is_ours or minor in COMPILED:
-                    main, first, self._next, gil_in_runtime, gil_in_interpreter = rest
-                    self._interpreter = self._word(runtime + main)
-                    self._first = self._interpreter + first
-                    gil = runtime + gil_in_runtime
-                    if gil_in_interpreter:
-                        gil = self._word(self._interpreter + gil_in_interpreter)
-                else:
-                    described = self._told(runtime, minor)
-                    self._interpreter, self._next, gil = (
-                        described.interpreter,
-                        described.next,
-                        described.gil,
-                    )
-                    self._first = self._interpreter + described.threads
-                    for at, offset in described.layout.items():
-                        numbers[at] = offset
-                if not self._interpreter:
-                    raise Changing(_changing(pid))
-            except PermissionError as problem:
-                raise Unreadable(_forbidden(pid)) from problem
-            except OSError as problem:
-                raise Changing(_changing(pid)) from problem
-            opened.pop_all()
+                own, *rest = engine.interpreter_layout()
+                numbers = self._find(own, rest)
+            except BaseException:
+                self.close()
+                raise
+        except PermissionError as problem:
+            raise Unreadable(_forbidden(pid)) from problem
+        except OSError as problem:
+            raise Changing(_changing(pid)) from problem
         self._native_id = numbers[_NATIVE_ID_AT]
-        numbers[_CODE_TYPE_AT], numbers[_GIL_AT] = symbols[_CODE_TYPE], gil
         self.layout = b"".join(map(_WORD.pack, numbers))
         self._span = max(self._next, self._native_id) + 8
         self.begun = -1  # how many threads have begun, when they were listed last; -1: unknown
         self._has_all = False  # whether all of them were listed then
         self.codes: dict[int, tuple[int, object, tuple[str, str, int, int, bytes]]] = {}
+
+    def _find(self, own: bytes, rest: Sequence[int]) -> list[int]:
+        """Find the interpreter and its first thread; its layout, from that of this Python."""
+        numbers = [number for (number,) in _WORD.iter_unpack(own)]
+        symbols, path = _symbols(self.pid)
+        theirs = self._version(symbols, path)
+        runtime = symbols[_RUNTIME]
+        minor = theirs >> 16 & 255 if theirs >> 24 == 3 else 0
+        if minor >= _TELLS and is_free_threaded(runtime, self._bytes):
+            raise Unreadable(
+                f"process {self.pid} runs a free-threaded build of Python 3.{minor}, which taupy "
+                "cannot read"
+            )
+        is_ours = theirs >> 16 == numbers[_VERSION_AT] >> 16
+        if not is_ours and minor in COMPILED:
+            (*numbers,), *rest = COMPILED[minor]
+        if is_ours or minor in COMPILED:
+            main, first, self._next, gil_in_runtime, gil_in_interpreter = rest
+            self._interpreter = self._word(runtime + main)
+            self._first = self._interpreter + first
+            gil = runtime + gil_in_runtime
+            if gil_in_interpreter:
+                gil = self._word(self._interpreter + gil_in_interpreter)
+        else:
+            described = self._told(runtime, minor)
+            self._interpreter, self._next, gil = (
+                described.interpreter,
+                described.next,
+                described.gil,
+            )
+            self._first = self._interpreter + described.threads
+            for at, offset in described.layout.items():
+                numbers[at] = offset
+        if not self._interpreter:
+            raise Changing(_changing(self.pid))
+        numbers[_CODE_TYPE_AT], numbers[_GIL_AT] = symbols[_CODE_TYPE], gil
+        return numbers
 
     def _version(self, symbols: dict[bytes, int], path: str) -> int:
         """The hexadecimal version of its Python; 0: one before 3.11."""
