@@ -31,6 +31,8 @@ _RUNTIME, _CODE_TYPE, _VERSION = b"_PyRuntime", b"PyCode_Type", b"Py_Version"
 _WORD = Struct("<Q")
 _VERSION_AT, _CODE_TYPE_AT, _GIL_AT, _, _NATIVE_ID_AT = range(5)  # in a layout
 _THREADS_AT_MOST = 100_000
+_ID_AT_MOST = 1 << 22
+"""The kernel gives a thread no larger id, on 64 bits."""
 _BEGUN = -8
 """Before the pointer to the first thread, there is the number of those that have begun."""
 _CHECK_NS = 1_000_000_000
@@ -203,10 +205,11 @@ class Interpreter:
                 data = self._bytes(state, self._span)
                 (native_id,) = _WORD.unpack_from(data, self._native_id)
                 # Before it begins it has no id or, in 3.11, that of its creator, which comes later.
-                by_id[native_id] = state
+                # If it ends just now, its memory may be another's, with anything in it.
+                if 0 < native_id <= _ID_AT_MOST:
+                    by_id[native_id] = state
                 (state,) = _WORD.unpack_from(data, self._next)
             is_whole = not state
-        by_id.pop(0, None)
         if self._is_apart:
             self._own_ids = {tid: own for tid, own in self._tasks() if own in by_id}
             by_id = {tid: by_id[own] for tid, own in self._own_ids.items()}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import ctypes
 import json
 import os
 import pty
@@ -10,6 +11,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 from contextlib import contextmanager, suppress
 from types import SimpleNamespace
@@ -17,6 +19,7 @@ from types import SimpleNamespace
 import pytest
 
 import taupy
+from taupy.commands.attach import Watch
 from taupy.formats.attached import Looks
 from taupy.model.masking import Masking
 from taupy.profiledb.database import ProfileDB
@@ -478,6 +481,29 @@ def test_routines_of_one_shape_have_lines_of_their_own(runs):
     assert lines == [("first", 5), ("second", 7)]
 
 
+def test_memory_of_a_thread_that_is_used_again_is_no_thread():
+    """What stands where its id was may be any number: one that does not fit in an id ended attach,
+    and all that was seen was lost."""
+    go_on, looks = threading.Event(), Looks()
+    thread = threading.Thread(target=go_on.wait)
+    thread.start()
+    with Watch(os.getpid(), looks) as watch:
+        (interpreter,) = watch.processes.values()
+        state = interpreter.threads()[thread.native_id]
+        own = ctypes.c_uint64.from_address(state + interpreter._native_id)
+        try:
+            for own.value in (1 << 63, (1 << 64) - 1, 1 << 62):
+                watch.find()
+                watch.look()
+                assert threading.main_thread().native_id in interpreter.threads()
+                assert thread.native_id not in interpreter.threads()
+        finally:
+            own.value = thread.native_id
+            go_on.set()
+        thread.join()
+    assert looks.looks >= 3  # at the main thread
+
+
 def many(runs, source: str, *options: str):
     """What attach sees of a program that begins its threads or processes when it is attached to."""
     source = source.replace(
@@ -489,7 +515,8 @@ def many(runs, source: str, *options: str):
             assert attached.poll() is None
             time.sleep(0.02)
         (runs.folder / "go").touch()
-        assert attached.wait(timeout=120) == 0
+        said = attached.communicate(timeout=120)[1]
+        assert attached.returncode == 0, said
     facts = dict(runs.sql("SELECT name, value FROM metadata WHERE name LIKE 'taupy.%'"))
     rows = runs.sql("SELECT name, count, least_ns, most_ns FROM thread WHERE count > 1")
     return facts, rows
