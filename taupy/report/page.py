@@ -36,7 +36,7 @@ MODULES = (
     ),
     *("change", "flame", "flame_panel", "timeline", "course", "timeline_panel"),
     *("heat", "heat_panel"),
-    *("roofline", "layers", "overview", "source", "page"),
+    *("roofline", "layers", "overview", "listing", "source", "page"),
 )
 """Each module follows those that it imports."""
 

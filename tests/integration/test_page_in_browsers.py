@@ -525,7 +525,7 @@ def digits(pages):
 
 PICTURES = {
     "report-overview": ("digits", "tab=overview", {"width": 1100, "height": 640}),
-    "report-source": ("digits", "tab=source&line=34", {"width": 1100, "height": 560}),
+    "report-source": ("digits", "tab=source&line=100", {"width": 1100, "height": 560}),
     "report-flame": ("one", "tab=flame", {"width": 1400, "height": 520}),
     "report-compared": ("compared", "tab=flame", {"width": 1400, "height": 420}),
     "report-ranks": ("ranks", "tab=ranks&heat=own", {"width": 1400, "height": 480}),
@@ -721,22 +721,26 @@ def test_evidence_says_what_it_is_and_leaves_out_the_only_thread(opened):
     assert "thread" not in table.locator("th").all_text_contents()
 
 
-@pytest.mark.parametrize("place", ["below-places", "below-findings"])
-def test_what_is_over_time_comes_last_and_takes_the_shorter_column(opened, place):
-    """With several findings that is the column of places."""
+def test_what_is_over_time_stands_below_the_places_and_in_a_narrow_window_last(opened):
     for width in (1400, 700):
         page = opened("steps", viewport={"width": width, "height": 900})
-        left, right, course = page.evaluate(
-            """(place) => {
-              const columns = document.querySelector("#tab-overview .columns");
-              columns.className = `columns ${place}`;
-              return [...columns.children].map((each) => each.getBoundingClientRect().toJSON());
-            }""",
-            place,
+        left, right, course = page.locator("#tab-overview .columns > *").evaluate_all(
+            "all => all.map((each) => each.getBoundingClientRect().toJSON())"
         )
-        above = left if width == 1400 and place == "below-places" else right
+        above = left if width == 1400 else right
         assert course["x"] == above["x"] and course["top"] >= above["bottom"]
         assert right["top"] == left["top"] if width == 1400 else right["top"] >= left["bottom"]
+
+
+def test_the_hottest_code_stands_in_the_first_view_and_leads_to_its_line(opened):
+    page = opened("looked")
+    code = page.locator("#tab-overview .code .listing").first
+    assert code.bounding_box()["y"] < 900 - 5 * 18
+    line = code.locator("[aria-current=true]")
+    assert line.get_attribute("data-line") == "51" and line.locator(".bar i").count() == 1
+    line.click()
+    assert chosen(page) == "source"
+    settled(page, "tab=source.*line=51")
 
 
 def test_the_strip_over_time_shows_what_steps_did(opened):

@@ -3,7 +3,7 @@ import { shown } from "./numbers.js";
 import { element } from "./table.js";
 
 const [HEIGHT, LOW, LEFT, BOTTOM] = [220, 130, 76, 24];
-const NARROW = 600; // a narrower chart is lower, too
+const NARROW = 900; // a narrower chart is lower, too
 const SIZE = [900, HEIGHT];
 const SVG = "http://www.w3.org/2000/svg";
 

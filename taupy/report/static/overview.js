@@ -36,9 +36,9 @@ function starred(text) {
 
 /**
  * @param go called with {file, line} when one chooses a place.
- * @param excerpt makes the lines around the hottest place, or null.
+ * @param code the element of the hottest lines, or null.
  */
-export function overview(data, go, excerpt) {
+export function overview(data, go, code) {
   const panel = element("div", undefined, { class: "overview" });
   panel.append(element("section", undefined, { class: "over", hidden: "" }), strip(data));
   const columns = element("div", undefined, { class: "columns" });
@@ -48,18 +48,14 @@ export function overview(data, go, excerpt) {
   right.append(findings(data));
   if (data.steps?.number.length > 1) course.append(...steps(data.steps));
   if (data.memory) course.append(memory(data));
-  const code = !course.childElementCount && data.findings.length < 2 && excerpt();
   if (code) {
-    const section = right.appendChild(element("section"));
-    section.append(titled("Hottest code", code.ariaLabel), code);
-  }
-  columns.append(left, right); // in a narrow window, findings come before what is over time
-  if (course.childElementCount) {
-    columns.append(course);
     // Several findings, or facts without a verdict, fill their column.
     const shown = data.findings.length + data.silent.filter(({ fact }) => fact).length;
-    columns.classList.add(shown > 1 ? "below-places" : "below-findings");
+    if (shown > 1) course.prepend(code);
+    else right.append(code);
   }
+  columns.append(left, right); // in a narrow window, findings come before what is over time
+  if (course.childElementCount) columns.append(course);
   panel.append(columns, ...health(data));
   return panel;
 }

@@ -9,10 +9,11 @@ import { Heat } from "./heat.js";
 import { HeatPanel } from "./heat_panel.js";
 import { KINDS } from "./kinds.js";
 import { layersPanel } from "./layers.js";
+import { hottestCode } from "./listing.js";
 import { estimate } from "./numbers.js";
 import { head, overview, paintOver } from "./overview.js";
 import { RooflinePanel } from "./roofline.js";
-import { SourcePanel, excerpt } from "./source.js";
+import { SourcePanel } from "./source.js";
 import { element, SortedTable } from "./table.js";
 import { Timeline } from "./timeline.js";
 import { TimelinePanel } from "./timeline_panel.js";
@@ -20,6 +21,7 @@ import { plain, quiet } from "./words.js";
 
 const byId = (id) => document.getElementById(id);
 const settings = read(location.hash);
+const LEAST = 0.02; // share of the threads' time from which on a place is one of the hottest code
 
 let writing = 0;
 
@@ -161,7 +163,9 @@ function addOverview(data, files) {
     source.choose(source.shownLine(place.line), true);
     source.list.focus({ preventScroll: true });
   };
-  addTab("overview", "Overview", overview(data, go, () => excerpt(files, data.hottest, go)), 0);
+  const own = data.groups.flatMap(({ places }) => places).filter(({ kind, share }) => kind === "own" && share >= LEAST);
+  const code = data.hottest && hottestCode(files, [data.hottest, ...own], go);
+  addTab("overview", "Overview", overview(data, go, code), 0);
 }
 
 let source = null;

@@ -1,148 +1,11 @@
-// The program's own files with times beside their lines (see report/front.py).
+// The tab of source text, with what the chosen line does.
 import { KINDS, bar, legend } from "./kinds.js";
-import { count, duration, isEstimated, shareOf, timeOf } from "./numbers.js";
+import { Listing, about, exactness } from "./listing.js";
+import { count, duration, shareOf, timeOf } from "./numbers.js";
 import { element } from "./table.js";
 
 const FOLDED = 4; // so many lines without time become one
 const AROUND = 1; // lines that stay beside a definition
-const BODY = 60; // lines of a hot routine that stay below its definition
-const [ABOVE, BELOW] = [6, 12]; // lines of an excerpt around its own
-const HOT = 0.005; // share of the file's time from which on a line is one of the hot ones
-const about = (lines) => (isEstimated() || lines?.some((line) => line.count === null) ? "~" : ""); // exact lines have a count
-const exactness = () => (isEstimated() ? "estimated" : "exact"); // of routines
-const WORDS = new Set(("False|None|True|and|as|assert|async|await|break|class|continue|def|del|elif|else|except|finally"
-  + "|for|from|global|if|import|in|is|lambda|nonlocal|not|or|pass|raise|return|try|while|with|yield").split("|"));
-const TOKEN = /("""|'''|"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*')|(#.*)|([A-Za-z_]\w*)/g;
-
-/** Lines as lists of [class, text]: k a keyword, s a string, c a comment. */
-export function coloured(lines) {
-  let open = ""; // the quotes of a string of several lines
-  return lines.map((line) => {
-    const parts = [];
-    let at = 0;
-    const add = (kind, text) => { if (text) parts.push([kind, text]); };
-    const close = (from) => {
-      const end = line.indexOf(open, from);
-      const until = end < 0 ? line.length : end + 3;
-      add("s", line.slice(at, until));
-      if (end >= 0) open = "";
-      at = until;
-    };
-    if (open) close(0);
-    TOKEN.lastIndex = at;
-    for (let match; at < line.length && (match = TOKEN.exec(line)); TOKEN.lastIndex = at) {
-      const [whole, string, comment, word] = match;
-      if (word && !WORDS.has(word)) { add("", line.slice(at, match.index + whole.length)); at = match.index + whole.length; continue; }
-      add("", line.slice(at, match.index));
-      at = match.index;
-      if (string === '"""' || string === "'''") { open = string; close(at + 3); continue; }
-      add(string ? "s" : comment ? "c" : "k", whole);
-      at += whole.length;
-    }
-    add("", line.slice(at));
-    return parts;
-  });
-}
-
-/** A file's lines, with the times beside them. */
-class Listing {
-  read({ text, routines, lines }) {
-    this.lines = text.split("\n");
-    this.colours = coloured(this.lines);
-    this.byLine = new Map();
-    for (const routine of routines) {
-      const here = this.byLine.get(this.shownLine(routine.line)) ?? [];
-      here.push(routine);
-      this.byLine.set(this.shownLine(routine.line), here);
-    }
-    this.looked = new Map(); // times of lines, by line
-    for (const each of lines) this.looked.set(each.line, [...(this.looked.get(each.line) ?? []), each]);
-    const timed = this.looked.size ? this.looked : this.byLine;
-    const ns = (entry) => entry[1].reduce((sum, each) => sum + each.ns, 0);
-    const byTime = [...timed].sort((a, b) => ns(b) - ns(a));
-    this.largest = byTime.length ? ns(byTime[0]) : 1;
-    const whole = byTime.reduce((sum, entry) => sum + ns(entry), 0);
-    this.hot = byTime.filter((entry) => ns(entry) >= HOT * whole).map(([number]) => number);
-    this.kinds = new Set([...timed.values()].flat().flatMap((each) => Object.keys(each.parts)));
-  }
-
-  /** Where a routine is shown: at its `def`, below its decorators. */
-  shownLine(line) {
-    for (let at = line; at < Math.min(line + 20, this.lines.length); at++) {
-      if (/^\s*(async\s+def|def|class)\b/.test(this.lines[at - 1])) return at;
-      if (!/^\s*(@|#|$|\)|\w+=)/.test(this.lines[at - 1])) break;
-    }
-    return line;
-  }
-
-  row(number) {
-    const routines = this.byLine.get(number) ?? [];
-    const looked = this.looked.get(number) ?? [];
-    const timed = this.looked.size ? looked : routines; // beside lines, only one kind of times
-    const row = element("div", undefined, { class: timed.length ? "ln" : "ln cold" });
-    row.dataset.line = number;
-    const sum = (value) => routines.reduce((total, each) => total + (value(each) ?? 0), 0);
-    const parts = {};
-    for (const each of timed) {
-      for (const [kind, ns] of Object.entries(each.parts)) parts[kind] = (parts[kind] ?? 0) + ns;
-    }
-    const ns = timed.reduce((total, each) => total + each.ns, 0);
-    const time = element("span", "", { class: "t" });
-    let shownBar = element("span");
-    if (timed.length) {
-      time.textContent = about(looked) + duration(ns);
-      shownBar = bar(parts, this.largest + (looked.length ? 0 : parts.wait ?? 0));
-    }
-    const words = []; // what else is known of the line, behind it
-    const callees = (whole, own) => { if (whole > 1.005 * own) words.push(`${timeOf(whole)} with callees`); };
-    if (routines.length) {
-      if (this.looked.size) words.push(`${timeOf(sum((each) => each.ns))} ${exactness()}`);
-      callees(sum((each) => each.whole), sum((each) => each.ns));
-      if (sum((each) => each.calls)) words.push(`${count(sum((each) => each.calls))}×`);
-    } else if (looked.length && !about(looked)) {
-      callees(looked.reduce((total, each) => total + each.whole, 0), ns);
-      words.push(`${count(looked.reduce((total, each) => total + each.count, 0))}×`);
-    }
-    const groups = [...new Set([...routines, ...looked].map((each) => each.group).filter(Boolean))];
-    if (groups.length) words.push(`in ${groups.join(", ")}`);
-    const code = element("pre");
-    code.append(...this.colours[number - 1].map(([kind, text]) => (kind ? element("i", text, { class: kind }) : text)));
-    code.title = this.lines[number - 1].trim();
-    const both = element("span", undefined, { class: "text" });
-    both.append(code);
-    if (words.length) both.append(element("span", words.join(" · "), { class: "rt" }));
-    row.append(time, shownBar, element("span", String(number), { class: "n" }), both);
-    return row;
-  }
-}
-
-/** The lines around a place, {file, line}, which lead to it; null if there is none with text. */
-export function excerpt(files, place, go) {
-  const of = place && files.find(({ file }) => file === place.file);
-  if (!of) return null;
-  const listing = new Listing();
-  listing.read(of);
-  const { file } = of, chosen = listing.looked.size ? place.line : listing.shownLine(place.line);
-  if (!(chosen <= listing.lines.length)) return null;
-  const rows = element("div", undefined, { class: "listing", role: "link", tabindex: "0", "aria-label": `${file}, line ${chosen}` });
-  let [from, until] = [Math.max(chosen - ABOVE, 1), Math.min(chosen + BELOW, listing.lines.length)];
-  const begun = [...listing.byLine.keys()].filter((at) => at >= from && at <= chosen);
-  from = Math.max(...begun, from); // its routine's definition, unless that is far above
-  while (from < chosen && !listing.lines[from - 1].trim()) from++;
-  while (until > chosen && !listing.lines[until - 1].trim()) until--;
-  const indents = listing.lines.slice(from - 1, until).filter((text) => text.trim()).map((text) => text.search(/\S/));
-  const indent = Math.min(...indents);
-  for (let at = from; at <= until; at++) {
-    const row = listing.row(at);
-    row.querySelector("pre").style.textIndent = `-${indent}ch`;
-    rows.append(row);
-  }
-  rows.querySelector(`[data-line="${chosen}"]`)?.setAttribute("aria-current", "true");
-  const open = (at) => go({ file, line: Number(at ?? chosen) });
-  rows.addEventListener("click", (event) => open(event.target.closest("[data-line]")?.dataset.line));
-  rows.addEventListener("keydown", (event) => { if (event.key === "Enter") open(); });
-  return rows;
-}
 
 export class SourcePanel extends Listing {
   /**
@@ -207,20 +70,6 @@ export class SourcePanel extends Listing {
     if (list.scrollHeight > list.clientHeight + 1) {
       list.scrollTop += row.getBoundingClientRect().top - list.getBoundingClientRect().top - list.clientHeight / 2;
     } else if (this.isReached) row.scrollIntoView({ block: "center" });
-  }
-
-  /** The last line of the routine that begins at a line, by its indentation. */
-  bodyEnd(line) {
-    if (!/^\s*(async\s+def|def|class)\b/.test(this.lines[line - 1])) return line;
-    const depth = (text) => text.length - text.trimStart().length;
-    let end = line;
-    for (let at = line + 1; at <= Math.min(line + BODY, this.lines.length); at++) {
-      const text = this.lines[at - 1];
-      if (!text.trim()) continue;
-      if (depth(text) <= depth(this.lines[line - 1]) && !/^\s*\)/.test(text)) break;
-      end = at;
-    }
-    return end;
   }
 
   shownLines() {
