@@ -14,6 +14,7 @@ import sys
 import threading
 import time
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -267,17 +268,35 @@ def opened(pid: int) -> set[str]:
     return names
 
 
+def wait_for_looks(looking: subprocess.Popen) -> None:
+    """Each look at a thread reads two files in /proc or three, to find a Python takes few reads."""
+
+    def reads() -> int:
+        return int(re.search(r"syscr: (\d+)", Path(f"/proc/{looking.pid}/io").read_text())[1])
+
+    until = reads() + 200
+    while reads() < until:
+        assert looking.poll() is None
+        time.sleep(0.02)
+
+
+@contextmanager
+def looks_at(runs, pid: int, *options: str):
+    """`taupy attach`, which has looked at a process and goes on."""
+    looking = attaching(runs, pid, *options)
+    while f"/proc/{pid}/mem" not in opened(looking.pid):
+        assert looking.poll() is None
+        time.sleep(0.02)
+    wait_for_looks(looking)
+    yield looking
+    said = looking.communicate(timeout=120)[1]
+    assert looking.returncode == 0 and "trial 1" in said, said
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
 def test_attach_stores_what_it_has_seen_when_it_is_told_to_end(runs, number):
-    with running(runs, PROGRAM) as program:
-        looking = attaching(runs, program.pid)
-        while f"/proc/{program.pid}/mem" not in opened(looking.pid):
-            assert looking.poll() is None
-        time.sleep(1)
+    with running(runs, PROGRAM) as program, looks_at(runs, program.pid) as looking:
         looking.send_signal(number)
-        said = looking.communicate(timeout=60)[1]
-    assert looking.returncode == 0, said
-    assert "next: taupy report 1" in said
     assert runs.sql("SELECT count(*) FROM trial") == [(1,)]
 
 
@@ -294,20 +313,8 @@ works()
 """
 
 
-@contextmanager
-def looked_at(runs, pid: int, *options: str):
-    """Within it, `taupy attach` looks at a process, until that ends."""
-    looking = attaching(runs, pid, *options)
-    while f"/proc/{pid}/mem" not in opened(looking.pid):
-        assert looking.poll() is None
-    yield
-    said = looking.communicate(timeout=60)[1]
-    assert looking.returncode == 0 and "trial 1" in said, said
-
-
 def test_a_program_that_ends_keeps_its_name_and_arguments(runs):
-    with running(runs, ENDS) as program, looked_at(runs, program.pid):
-        time.sleep(1)
+    with running(runs, ENDS) as program, looks_at(runs, program.pid):
         (runs.folder / "works.over").touch()
         program.wait()
     assert runs.sql("SELECT name FROM application") == [("prog",)]
@@ -317,12 +324,10 @@ def test_a_program_that_ends_keeps_its_name_and_arguments(runs):
 def test_a_program_that_becomes_another_is_followed(runs):
     (runs.folder / "next.py").write_text(ENDS.replace("works", "follows").replace("begun", "again"))
     source = ENDS + "os.execv(sys.executable, [sys.executable, 'next.py'])\n"
-    with running(runs, source) as program, looked_at(runs, program.pid):
-        time.sleep(1)
+    with running(runs, source) as program, looks_at(runs, program.pid) as looking:
         (runs.folder / "works.over").touch()
-        while not (runs.folder / "again").exists():
-            time.sleep(0.02)
-        time.sleep(2)
+        _wait_for(runs.folder / "again", program)
+        wait_for_looks(looking)
         (runs.folder / "follows.over").touch()
         program.wait()
     seen = {name for (name,) in runs.sql("SELECT short_name FROM timer")}
@@ -338,8 +343,7 @@ def test_a_program_that_becomes_another_is_followed(runs):
     ids=["killed", "no-python"],
 )
 def test_what_was_seen_of_a_program_stays_however_it_ends(runs, end, code):
-    with running(runs, ENDS + end) as program, looked_at(runs, program.pid):
-        time.sleep(1)
+    with running(runs, ENDS + end) as program, looks_at(runs, program.pid):
         (runs.folder / "works.over").touch()
         assert program.wait() == code
     assert ("works",) in runs.sql("SELECT short_name FROM timer")
@@ -352,8 +356,7 @@ def test_a_command_line_is_masked_once(runs):
     program = subprocess.Popen([sys.executable, "prog.py", *words], cwd=runs.folder)
     while not (runs.folder / "begun").exists():
         time.sleep(0.02)
-    with looked_at(runs, program.pid):
-        time.sleep(1)
+    with looks_at(runs, program.pid):
         (runs.folder / "works.over").touch()
         program.wait()
     ((command,),) = runs.sql("SELECT value FROM metadata WHERE name = 'Command Line'")
@@ -425,8 +428,7 @@ Path("truth").write_text(str(sum(times)))
 def test_threads_that_come_and_go_have_the_time_that_they_took(runs):
     """Each of them lived for a quarter of the time after which new threads were looked for once:
     one in four was seen, for the rest of its life."""
-    with running(runs, COMES_AND_GOES) as program, looked_at(runs, program.pid):
-        time.sleep(1)
+    with running(runs, COMES_AND_GOES) as program, looks_at(runs, program.pid):
         (runs.folder / "go").touch()
         program.wait()
     truth_s = float((runs.folder / "truth").read_text())
@@ -509,14 +511,8 @@ def many(runs, source: str, *options: str):
     source = source.replace(
         "BEGIN", "Path('begun').touch()\nwhile not Path('go').exists(): pause()"
     )
-    with running(runs, source) as program:
-        attached = attaching(runs, program.pid, *options)
-        while f"/proc/{program.pid}/mem" not in opened(attached.pid):
-            assert attached.poll() is None
-            time.sleep(0.02)
+    with running(runs, source) as program, looks_at(runs, program.pid, *options):
         (runs.folder / "go").touch()
-        said = attached.communicate(timeout=120)[1]
-        assert attached.returncode == 0, said
     facts = dict(runs.sql("SELECT name, value FROM metadata WHERE name LIKE 'taupy.%'"))
     rows = runs.sql("SELECT name, count, least_ns, most_ns FROM thread WHERE count > 1")
     return facts, rows
