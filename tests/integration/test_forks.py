@@ -36,10 +36,11 @@ def ignored():
     import signal, time
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     hide()
-    if not os.fork():
+    pid = os.fork()
+    if not pid:
         leaf()
         os._exit(0)
-    time.sleep(0.5)
+    while os.path.exists(f"/proc/{pid}"): time.sleep(0.01)
     show()
 def fork_process(method="fork"):
     child = multiprocessing.get_context(method).Process(target=leaf)
