@@ -15,8 +15,16 @@ from contextlib import closing
 import pytest
 
 from taupy.profiledb.database import ProfileDB
+from tests.integration.test_attach import looks_at, running
 
 pytest.importorskip("taupy._native.remote", reason="needs the compiled core")
+
+
+@pytest.fixture
+def runs(runs):
+    runs.environment["LOOKED_AT"] = str(runs.state)
+    return runs
+
 
 KNOWN = """
 import sys, time
@@ -64,6 +72,22 @@ def rows(runs, sql, *parameters):
 def fact(runs, name="taupy.lines"):
     found = rows(runs, "SELECT value FROM metadata WHERE name = ?", name)
     return found[0][0] if found else None
+
+
+LOOKS = """
+import glob, math, os, time
+def looks():
+    taken = 0
+    for path in glob.glob(os.environ["LOOKED_AT"] + "/run-*/*.lines"):
+        with open(path, "rb") as file:
+            head = file.read(84)  # state/lines.py
+        if any(head[80:]):
+            return math.inf  # none is permitted
+        taken += int.from_bytes(head[8:16], "little")
+    return taken
+"""
+"""A program knows by it how often it has been looked at: on a busy machine the first look may come
+late, and others after a while."""
 
 
 def shares(runs, source, names):
@@ -140,8 +164,18 @@ def test_threads_that_live_shorter_than_a_round_have_lines(runs, option):
         assert abs(share - took / sum(spent)) < 5 * error + 0.05, (name, found, spent)
 
 
+def until_seen(runs, source, *options):
+    """A run of a program for so many seconds that its lines were seen."""
+    for seconds in ("1.2", "5", "20"):
+        runs.database.unlink(missing_ok=True)
+        done = runs.run(source, *options, arguments=(seconds,))
+        if rows(runs, "SELECT sum(looks) >= 20 FROM line") == [(1,)]:
+            return done
+    pytest.fail(f"no line was seen: {fact(runs)}")
+
+
 def test_the_lines_of_a_routine_add_up_to_its_exact_time(runs):
-    assert runs.run(KNOWN, arguments=("1.2",)).returncode == 0
+    assert until_seen(runs, KNOWN).returncode == 0
     ((exact,),) = rows(
         runs,
         "SELECT sum(exclusive) FROM timer_value JOIN timer ON timer.id = timer_id"
@@ -172,7 +206,7 @@ work(float(sys.argv[1]))
 
 def test_the_report_and_the_end_of_the_run_name_the_line_and_its_text(runs):
     runs.environment["COLUMNS"] = "160"  # in fewer, a long line is cut
-    done = runs.run(IN_ONE_ROUTINE, arguments=("1.5",))
+    done = until_seen(runs, IN_ONE_ROUTINE)
     named = r"; (?:most in|hottest is) work \(prog.py:(\d+)\): .*? %: ([^;]*)"
     end = re.search(named, done.stderr)
     assert end is not None, done.stderr
@@ -188,13 +222,17 @@ def test_the_report_and_the_end_of_the_run_name_the_line_and_its_text(runs):
     assert "the standard error of the first row is" in lines
 
 
-WAITING = """
-import threading, time
+WAITING = (
+    LOOKS
+    + """
+import threading
 lock = threading.Lock()
 lock.acquire()
 
 def hold():
-    time.sleep(1.2)
+    enough = looks() + 100
+    while looks() < enough:
+        time.sleep(1)
     lock.release()
 
 def get():
@@ -205,6 +243,7 @@ other.start()
 get()
 other.join()
 """
+)
 
 
 @WHO
@@ -289,13 +328,17 @@ def test_they_can_be_turned_off(runs, option):
         assert "they were turned off" in runs.taupy("lines", "--db", str(runs.database)).stderr
 
 
-SPINNING = """
-import time
+SPINNING = (
+    LOOKS
+    + """
 def work(seconds):
-    end = time.time() + seconds
-    while time.time() < end:
+    begun, enough = time.time(), looks() + 3
+    while time.time() < begun + seconds:
         sum(range(3000))
+        if time.time() > begun + seconds and seconds < 60 and looks() < enough:
+            seconds += 0.1
 """
+)
 
 ODD = {
     "forked": """
@@ -434,13 +477,7 @@ def test_a_program_with_subinterpreters_is_looked_at(runs, option):
 
 def test_a_password_in_the_source_is_not_in_the_lines(runs):
     secret = "hunter2hunter2"
-    source = KNOWN + f'\npassword = "{secret}"\n'
-    for seconds in ("0.8", "5", "20"):  # on a busy machine the first look may come late
-        runs.run(source, "--no-source", arguments=(seconds,))
-        if rows(runs, "SELECT count(*) > 0 FROM line") == [(1,)]:
-            break
-    else:
-        pytest.fail(f"no line was seen: {fact(runs)}")
+    until_seen(runs, KNOWN + f'\npassword = "{secret}"\n', "--no-source")
     assert secret.encode() not in runs.database.read_bytes()
 
 
@@ -471,8 +508,10 @@ def test_not_permitted_is_one_line_in_the_trial(runs, option):
 @pytest.mark.parametrize("how", ["run", "attach"])
 def test_threads_in_step_make_errors_larger(runs, how):
     """Looks at them at one moment were taken as independent."""
-    source = """
-import threading, time
+    source = (
+        LOOKS
+        + """
+import threading
 from pathlib import Path
 meet = threading.Barrier(8)
 def work():
@@ -482,21 +521,18 @@ def work():
         meet.wait()
         time.sleep(0.25)
 threads = [threading.Thread(target=work) for _ in range(8)]
+Path("begun").touch()
+while not Path("go").exists() and looks() < 3: time.sleep(0.01)
 for thread in threads: thread.start()
-print("begun", flush=True)
 for thread in threads: thread.join()
 """
-    (runs.folder / "prog.py").write_text(source)
+    )
     if how == "run":
-        assert runs.taupy("run", "-q", "prog.py").returncode == 0
+        assert runs.run(source, "-q").returncode == 0
     else:
-        program = subprocess.Popen(
-            [sys.executable, "prog.py"], cwd=runs.folder, stdout=subprocess.PIPE
-        )
-        program.stdout.readline()  # its Python has begun
-        attached = runs.taupy("attach", str(program.pid))
-        program.wait()
-        assert attached.returncode == 0, attached.stderr
+        with running(runs, source) as program, looks_at(runs, program.pid):
+            (runs.folder / "go").touch()
+            program.wait()
     ((looks, seen_ns, squares),) = runs.sql(
         "SELECT sum(looks), sum(seen_ns), sum(squares) FROM line"
         " JOIN timer ON timer.id = timer_id WHERE short_name = 'work'"

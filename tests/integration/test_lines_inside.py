@@ -11,11 +11,18 @@ import sys
 import pytest
 
 from tests.attacks.test_confined import FEW, FILTER
-from tests.integration.test_lines import SPINNING, fact, rows
+from tests.integration.test_lines import fact, rows
 
 pytest.importorskip("taupy._native.remote", reason="needs the compiled core")
 
 INSIDE = "--lines=inside"
+SPINNING = """
+import time
+def work(seconds):
+    end = time.time() + seconds
+    while time.time() < end:
+        sum(range(3000))
+"""
 OF_WORK = "SELECT sum(looks) FROM line JOIN timer ON timer.id = timer_id WHERE short_name = 'work'"
 
 
