@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sqlite3
 from pathlib import Path
 from random import Random
@@ -25,9 +26,9 @@ from tests.builders import (
 )
 
 
-@pytest.fixture
-def sound(tmp_path):
-    path = tmp_path / "taupy.db"
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory):
+    path = tmp_path_factory.mktemp("stored") / "taupy.db"
     with ProfileDB.open(path, create=True) as db:
         add_profile(db, small_profile(1))
         add_profile(db, gpu_profile(2))
@@ -36,6 +37,12 @@ def sound(tmp_path):
         for number in range(5, 9):
             add_profile(db, random_profile(Random(number), number))
     return path
+
+
+@pytest.fixture
+def sound(stored, tmp_path):
+    """Of each test its own copy, in which it plants its fault."""
+    return shutil.copy(stored, tmp_path / "taupy.db")
 
 
 def findings(path, state=None):
