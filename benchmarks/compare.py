@@ -221,7 +221,7 @@ def compare(trials: int, threads: int, paths: int, rounds: int) -> None:
                     line += f"{1e3 * medians[other]:9.1f}" if other in medians else f"{'-':>9}"
                 print(line, flush=True)
         plain.close()
-        start(source)
+        start(source, rounds)
 
 
 def _diff_of(column: str) -> Callable[[Any], object]:
@@ -275,15 +275,16 @@ def _duck(bare: Path) -> Any:
     return connection
 
 
-def start(database: Path) -> None:
+def start(database: Path, rounds: int) -> None:
     """The time of a command in a shell, minus the interpreter's start."""
-    bare = _command([sys.executable, "-c", "pass"])
+    bare = _command([sys.executable, "-c", "pass"], rounds)
     for arguments in (["trials", "1"], ["compare", "1", "2"], ["pivot"]):
-        taken = _command([sys.executable, "-m", "taupy", *arguments, "--db", str(database)])
+        command = [sys.executable, "-m", "taupy", *arguments, "--db", str(database)]
+        taken = _command(command, rounds)
         print(f"taupy {arguments[0]:22}{1e3 * (taken - bare):9.0f} ms beyond the interpreter's own")
 
 
-def _command(arguments: list[str], rounds: int = 5) -> float:
+def _command(arguments: list[str], rounds: int) -> float:
     times = []
     for _ in range(rounds):
         began = time.perf_counter()
