@@ -23,11 +23,11 @@ from unittest import mock
 
 from taupy.model.profile import Profile, Timer
 from taupy.model.sampled import GROWTH, KIB, PEAK, RESIDENT
-from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.writer import add_profile
 from tests import in_process
 from tests.builders import (
     call,
+    database_at,
     event,
     gpu_profile,
     host,
@@ -148,7 +148,7 @@ def _small(path: Path) -> None:
     for at, work_ns in enumerate((90_000_000, 91_000_000, 92_500_000, 90_300_000, 91_700_000)):
         profiles.append(_run(10 + at, "base", 1 + at % 3, work_ns))
         profiles.append(_run(20 + at, "new", 1 + at % 3, work_ns * 13 // 10))
-    with ProfileDB.open(path, create=True) as db:
+    with database_at(path) as db:
         for profile in profiles:
             add_profile(db, profile)
 
@@ -166,7 +166,7 @@ def _of_script(*script: str) -> Callable[[Path], None]:
 
 def _of_profile(make: Callable[[], Profile]) -> Callable[[Path], None]:
     def store(path: Path) -> None:
-        with ProfileDB.open(path, create=True) as db:
+        with database_at(path) as db:
             add_profile(db, make())
 
     return store

@@ -28,7 +28,7 @@ from taupy.profiledb.writer import add_profile
 from taupy.report import front, screen
 from taupy.report.report import Report, report
 from taupy.units import duration
-from tests.builders import call, event, host, profile_of
+from tests.builders import call, database_at, event, host, profile_of
 from tests.findings import gpu_faults, gpu_healthy
 from tests.findings.cases import INDEPENDENT, PROGRAMS, TRAININGS, UNSEEN
 from tests.findings.pairs import (
@@ -104,7 +104,7 @@ def _run_until_found(folder: Path, kind: str, name: str, expected: tuple[str, st
 
 def _stored(folder: Path, *profiles: Profile) -> Report:
     """What is reported of the last of these profiles."""
-    with ProfileDB.open(str(folder / "t.db"), create=True) as db:
+    with database_at(str(folder / "t.db")) as db:
         for profile in profiles:
             add_profile(db, profile)
         return report(db, db.latest())

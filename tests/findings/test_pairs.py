@@ -8,9 +8,9 @@ import pytest
 
 from taupy.analysis.findings import RULES
 from taupy.model.finding import Finding
-from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.writer import add_profile
 from taupy.report.report import report
+from tests.builders import database_at
 from tests.findings import (
     gpu_faults,
     gpu_healthy,
@@ -85,7 +85,7 @@ def no_more_is_saved(claims: list[Finding], before: pairs.Cost, after: pairs.Cos
 
 
 def found(folder, profile):
-    with ProfileDB.open(str(folder / f"{profile.duration_ns}.db"), create=True) as db:
+    with database_at(str(folder / f"{profile.duration_ns}.db")) as db:
         add_profile(db, profile)
         return report(db, db.latest()).judgement.findings
 

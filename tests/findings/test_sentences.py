@@ -11,10 +11,9 @@ import pytest
 from taupy.analysis import findings
 from taupy.analysis.findings.calls import largest_part
 from taupy.model.profile import Timer
-from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.writer import add_profile
 from taupy.report.report import report
-from tests.builders import call, host, profile_of
+from tests.builders import call, database_at, host, profile_of
 from tests.findings import gpu_faults, gpu_healthy
 
 UNITS = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
@@ -60,7 +59,7 @@ def assert_true(sentences, own_ns):
 
 
 def sentences_of(folder, profile):
-    with ProfileDB.open(folder / "t.db", create=True) as db:
+    with database_at(folder / "t.db") as db:
         add_profile(db, profile)
         judgement = report(db, db.latest()).judgement
         times = db.rows(

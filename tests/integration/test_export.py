@@ -12,9 +12,8 @@ from taupy.commands import main
 from taupy.formats import csv_, registry
 from taupy.formats.tau import profiles as tau
 from taupy.model.progress import SILENT
-from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.writer import add_profile
-from tests.builders import gpu_profile, small_profile
+from tests.builders import database_at, gpu_profile, small_profile
 from tests.unit.formats.comparing import one, threads
 
 
@@ -22,7 +21,7 @@ from tests.unit.formats.comparing import one, threads
 def database(tmp_path, monkeypatch):
     monkeypatch.setenv("TAUPY_STATE_DIR", str(tmp_path / "state"))
     monkeypatch.chdir(tmp_path)
-    with ProfileDB.open("taupy.db", create=True) as db:
+    with database_at("taupy.db") as db:
         add_profile(db, small_profile())
         add_profile(db, gpu_profile(2))
     return tmp_path

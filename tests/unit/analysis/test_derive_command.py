@@ -6,8 +6,8 @@ import sqlite3
 import pytest
 
 from taupy.commands import main
-from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.writer import add_profile
+from tests.builders import database_at
 from tests.unit.analysis.counted import counted_profile
 
 
@@ -16,7 +16,7 @@ def database(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("TAUPY_DB", str(tmp_path / "taupy.db"))
     monkeypatch.setenv("TAUPY_STATE_DIR", str(tmp_path / "state"))
-    with ProfileDB.open(tmp_path / "taupy.db", create=True) as db:
+    with database_at(tmp_path / "taupy.db") as db:
         add_profile(db, counted_profile())
     return tmp_path / "taupy.db"
 

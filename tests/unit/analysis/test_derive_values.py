@@ -9,16 +9,15 @@ from taupy.collectors import requested
 from taupy.errors import MissingMetric, UsageError
 from taupy.model.profile import Timer
 from taupy.profiledb import derived, derived_sql, metrics
-from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.writer import add_profile
-from tests.builders import call, host, profile_of, small_profile
+from tests.builders import call, database_at, host, profile_of, small_profile
 from tests.unit.analysis.counted import counted_profile
 
 
 @pytest.fixture
 def db(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # no pyproject.toml of ours
-    with ProfileDB.open(tmp_path / "taupy.db", create=True) as opened:
+    with database_at(tmp_path / "taupy.db") as opened:
         yield opened
 
 

@@ -19,7 +19,15 @@ from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.values import values
 from taupy.profiledb.writer import add_profile
 from taupy.report import screen
-from tests.builders import call, event, host, profile_of, random_profile, small_profile
+from tests.builders import (
+    call,
+    database_at,
+    event,
+    host,
+    profile_of,
+    random_profile,
+    small_profile,
+)
 
 LIB = "/venv/lib/python3.12"
 PACKAGES = f"{LIB}/site-packages"
@@ -49,7 +57,7 @@ def stored(profile, tmp_path):
     """The groups as they are read from a database."""
     tmp_path.mkdir(exist_ok=True)
     path = tmp_path / "t.db"
-    with ProfileDB.open(path, create=True) as db:
+    with database_at(path) as db:
         add_profile(db, profile)
     with ProfileDB.open(path) as db:
         trial = db.latest().id

@@ -14,9 +14,8 @@ import pytest
 
 from taupy.commands import main
 from taupy.model.profile import Timer
-from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.writer import add_profile
-from tests.builders import call, event, gpu_profile, host, profile_of
+from tests.builders import call, database_at, event, gpu_profile, host, profile_of
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "report"
 UUID = "01900000-0000-7000-8000-{:012d}"
@@ -42,7 +41,7 @@ def run(tmp_path, capsys):
 
 
 def store(*profiles):
-    with ProfileDB.open("taupy.db", create=True) as db:
+    with database_at("taupy.db") as db:
         for profile in profiles:
             add_profile(db, profile)
 

@@ -16,14 +16,14 @@ from taupy.errors import MissingMetric, NoSuchTrial, UsageError
 from taupy.model.profile import Timer
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.writer import add_profile
-from tests.builders import call, event, gpu_profile, host, profile_of, wide_profile
+from tests.builders import call, database_at, event, gpu_profile, host, profile_of, wide_profile
 
 UUID = "01900000-0000-7000-8000-{:012d}"
 
 
 @pytest.fixture
 def db(tmp_path):
-    with ProfileDB.open(tmp_path / "taupy.db", create=True) as opened:
+    with database_at(tmp_path / "taupy.db") as opened:
         yield opened
 
 
@@ -215,7 +215,7 @@ def test_call_paths_that_both_sides_have_are_matched_once(db, monkeypatch):
 def test_call_paths_are_named_without_a_statement_for_each(tmp_path):
     statements = []
     for paths in (50, 500):
-        with ProfileDB.open(tmp_path / f"{paths}.db", create=True) as db:
+        with database_at(tmp_path / f"{paths}.db") as db:
             for number in (1, 2):
                 add_profile(db, wide_profile(paths, timers=40, number=number, seed=number))
             ran = []

@@ -9,7 +9,7 @@ from taupy.errors import NoSuchTrial, UsageError
 from taupy.model.profile import Timer
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.writer import add_profile
-from tests.builders import call, gpu_profile, host, profile_of, small_profile, steps
+from tests.builders import call, database_at, gpu_profile, host, profile_of, small_profile, steps
 from tests.unit.profiledb import test_stamped
 from tests.unit.profiledb.test_layers import network
 
@@ -20,7 +20,7 @@ UUID = "01900000-0000-7000-8000-{:012d}"
 
 @pytest.fixture
 def db(tmp_path):
-    with ProfileDB.open(tmp_path / "taupy.db", create=True) as writer:
+    with database_at(tmp_path / "taupy.db") as writer:
         add_profile(writer, gpu_profile(uuid=UUID.format(1)))
         add_profile(writer, gpu_profile(uuid=UUID.format(2), metadata={"batch size": "32"}))
         add_profile(writer, small_profile(3))
@@ -67,7 +67,7 @@ def test_a_comparison(db):
 def training(tmp_path):
     profile = network()
     profile.threads[0].steps = [steps([9_000_000, 1_000_000]), steps([500_000], "validation")]
-    with ProfileDB.open(tmp_path / "training.db", create=True) as writer:
+    with database_at(tmp_path / "training.db") as writer:
         add_profile(writer, profile)
         add_profile(writer, small_profile(2))
     return taupy.open(tmp_path / "training.db")
@@ -151,7 +151,7 @@ def test_a_word_that_is_none_is_refused_and_the_others_are_named(db, wrong):
 
 
 def test_the_gate(tmp_path):
-    with ProfileDB.open(tmp_path / "gate.db", create=True) as writer:
+    with database_at(tmp_path / "gate.db") as writer:
         for number in range(10):
             time = (1000 + number) * (1 if number < 5 else 2)
             work = call(Timer("f", "a.py", 1), 3, time)
@@ -183,7 +183,7 @@ def test_notebooks_show_databases_and_trials(db):
 
 
 def test_a_trial_without_times_is_shown_by_what_it_has(tmp_path):
-    with ProfileDB.open(tmp_path / "counted.db", create=True) as writer:
+    with database_at(tmp_path / "counted.db") as writer:
         add_profile(writer, profile_of(host(call("f", 1, {"misses": 7}))))
     shown = taupy.open(tmp_path / "counted.db").trial()._repr_html_()
     assert "exclusive misses [count]" in shown and ">7<" in shown

@@ -20,7 +20,7 @@ from taupy.formats.operator_inputs import signature_of
 from taupy.model.profile import Timer
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.writer import add_profile
-from tests.builders import call, gpu_profile, host, profile_of
+from tests.builders import call, database_at, gpu_profile, host, profile_of
 from tests.once import once
 from tests.unit.formats.chrome_files import HEADER, kernel, slice_
 from tests.unit.roofline.build import Kernel, Partly, gpu_trial
@@ -322,7 +322,7 @@ def test_a_row_says_how_near_to_the_roof_its_kernels_come(tmp_path, capsys):
         return profile
 
     path = tmp_path / "taupy.db"
-    with ProfileDB.open(path, create=True) as db:
+    with database_at(path) as db:
         add_profile(db, counted(1, "NVIDIA H100 80GB HBM3", 3.352e9))
         add_profile(db, counted(2, "NVIDIA H200", 4.8e9))
     for by in ("operator", "outer_operator"):
@@ -345,7 +345,7 @@ def test_without_counters_no_share_of_a_roof_is_said(tmp_path, shown):
 
 def test_a_trial_without_operators_says_how_to_record_them(tmp_path, capsys):
     path = tmp_path / "taupy.db"
-    with ProfileDB.open(path, create=True) as db:
+    with database_at(path) as db:
         add_profile(db, gpu_profile(1))
         add_profile(db, gpu_profile(2))
     assert main(["compare", "1", "2", "--by", "operator", "--db", str(path)]) == 1
@@ -361,7 +361,7 @@ def test_without_a_gpu_host_time_is_compared(tmp_path, capsys):
         mm = call(Timer("aten::mm", groups=("OPERATOR",)), 4, took)
         return profile_of(host(call("main", 1, 100, [mm])), number=number)
 
-    with ProfileDB.open(path, create=True) as db:
+    with database_at(path) as db:
         add_profile(db, profile(1, 400))
         add_profile(db, profile(2, 300))
     assert main(["compare", "1", "2", "--by", "operator", "--csv", "--db", str(path)]) == 0

@@ -32,10 +32,9 @@ from taupy.commands import pprof as pprof_command
 from taupy.model.profile import ROOT_TIMER, Metric, Timer
 from taupy.model.sampled import ARGUMENTS
 from taupy.pprof import terminal
-from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.dimensions import TimerNames
 from taupy.profiledb.writer import add_profile
-from tests.builders import call, event, host, profile_of, wide_profile
+from tests.builders import call, database_at, event, host, profile_of, wide_profile
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "pprof"
 MS = 1_000_000
@@ -78,7 +77,7 @@ def _environment(monkeypatch, tmp_path):
 @pytest.fixture
 def stored(tmp_path):
     def store(*profiles):
-        with ProfileDB.open(tmp_path / "taupy.db", create=True, readonly=False) as db:
+        with database_at(tmp_path / "taupy.db") as db:
             return [add_profile(db, profile) for profile in profiles]
 
     return store

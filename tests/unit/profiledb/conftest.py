@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from taupy.profiledb.database import ProfileDB
+from tests.builders import database_at
 
 
 @pytest.fixture
 def db(tmp_path):
-    with ProfileDB.open(tmp_path / "taupy.db", create=True) as opened:
+    with database_at(tmp_path / "taupy.db") as opened:
         yield opened
         assert opened.verify() == []

@@ -19,7 +19,7 @@ from taupy.commands import main
 from taupy.profiledb import pages
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.writer import add_profile
-from tests.builders import small_profile
+from tests.builders import database_at, small_profile
 
 
 @pytest.fixture(autouse=True)
@@ -28,7 +28,7 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("TAUPY_STATE_DIR", str(tmp_path / "state"))
     monkeypatch.delenv("TAUPY_DB", raising=False)
-    with ProfileDB.open("taupy.db", create=True) as db:
+    with database_at("taupy.db") as db:
         for number, application in enumerate(["mnist", "mnist", "\x1b[31mred"], 1):
             add_profile(db, small_profile(number, application=application, experiment="lr"))
     return tmp_path
@@ -66,7 +66,7 @@ def test_trials_are_listed_for_people_and_programs(taupy):
 
 
 def test_the_runs_of_a_gate_or_sweep_are_one_row(taupy):
-    with ProfileDB.open("taupy.db", create=True) as db:
+    with database_at("taupy.db") as db:
         for number in range(4, 10):
             facts = {"gate": "g1"} if number < 8 else {"sweep": "s1", "sweep.over": "n"}
             add_profile(db, small_profile(number, application=f"app{number % 2}", name=str(number),

@@ -23,6 +23,7 @@ from tests.builders import (
     SAMPLED_FROM_NS,
     UUID,
     call,
+    database_at,
     gpu_profile,
     host,
     profile_of,
@@ -39,7 +40,7 @@ def make(tmp_path):
 
     def made(name, *profiles):
         path = str(tmp_path / name)
-        with ProfileDB.open(path, create=True) as db:
+        with database_at(path) as db:
             for profile in profiles:
                 add_profile(db, profile)
         return path

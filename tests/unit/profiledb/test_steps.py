@@ -10,10 +10,9 @@ import pytest
 from taupy.commands import main
 from taupy.model.question import Condition, Question
 from taupy.model.sampled import CUDA_ALLOCATED, KIB, RESIDENT, on_gpu
-from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.values import values
 from taupy.profiledb.writer import add_profile
-from tests.builders import samples, small_profile, steps
+from tests.builders import database_at, samples, small_profile, steps
 
 
 @pytest.fixture
@@ -22,7 +21,7 @@ def ask(tmp_path, monkeypatch, capsys):
     profile = small_profile()
     times = [9_000_000, *[1_000_000] * 30, 3_000_000, *[1_000_000] * 20]
     profile.threads[0].steps = [steps(times), steps([500_000], "validation")]
-    with ProfileDB.open("taupy.db", create=True) as db:
+    with database_at("taupy.db") as db:
         add_profile(db, profile)
         add_profile(db, small_profile(2))
 
@@ -59,7 +58,7 @@ def test_files_have_every_step(ask):
 
 
 def test_the_whole_time_is_not_repeated_as_other_where_no_phase_is_known(ask):
-    with ProfileDB.open("taupy.db", create=True) as db:
+    with database_at("taupy.db") as db:
         profile = small_profile(3)
         profile.threads[0].steps = [replace(steps([4_000_000]), phases={})]
         add_profile(db, profile)
@@ -74,7 +73,7 @@ def test_a_trial_without_steps_says_what_to_do(ask, capsys):
 
 def test_steps_of_two_trials_are_compared_one_by_one(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    with ProfileDB.open("taupy.db", create=True) as db:
+    with database_at("taupy.db") as db:
         for seed, times in ((1, [9_000_000, 1_000_000]), (2, [9_000_000, 3_000_000, 5_000_000])):
             profile = small_profile(seed)
             profile.threads[0].steps = [steps(times), steps([500_000], "validation")]
@@ -143,7 +142,7 @@ def test_a_question_about_steps_may_combine_metrics(tmp_path):
     """Steps of 8 and 4 us: a ratio counts those of which both sums are known."""
     profile = small_profile()
     profile.threads[0].steps = [steps([8000, 4000])]
-    with ProfileDB.open(tmp_path / "t.db", create=True) as db:
+    with database_at(tmp_path / "t.db") as db:
         trial = add_profile(db, profile)
         metrics = ("time", "cpu_time", "run_delay", "first(run_delay, cpu_time)")
         apart = values(db, Question((trial,), metrics, ("step",)))
@@ -181,7 +180,7 @@ def test_a_step_has_the_memory_that_was_seen_during_it(tmp_path, monkeypatch, ca
         samples(on_gpu(CUDA_ALLOCATED, 0), KIB, [10.0, 20.0]),
         samples(on_gpu(CUDA_ALLOCATED, 1), KIB, [1.0, 2.0]),
     ]
-    with ProfileDB.open("taupy.db", create=True) as db:
+    with database_at("taupy.db") as db:
         add_profile(db, profile)
     rows = shown(capsys, "steps", "1")
     assert [row["memory_bytes"] for row in rows] == [str(301 * 1024), str(301 * 1024), ""]

@@ -11,9 +11,8 @@ import pytest
 from taupy.commands import main
 from taupy.model.machine import Ceiling
 from taupy.profiledb.ceilings import add_ceilings
-from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.writer import add_profile
-from tests.builders import gpu_profile, small_profile
+from tests.builders import database_at, gpu_profile, small_profile
 
 UUID = "01900000-0000-7000-8000-{:012d}"
 K80, H200, A100 = "Tesla K80", "NVIDIA H200", "NVIDIA A100-SXM4-40GB"
@@ -41,7 +40,7 @@ def database(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("TAUPY_STATE_DIR", str(tmp_path / "state"))
     monkeypatch.delenv("TAUPY_DB", raising=False)
-    with ProfileDB.open("taupy.db", create=True) as db:
+    with database_at("taupy.db") as db:
         add_profile(db, trial(1, "alexnet", "neon", K80, 4))
         add_profile(db, trial(2, "alexnet", "neon", H200, 1))
         add_profile(db, trial(3, "alexnet", "torch", K80, 8))

@@ -18,7 +18,7 @@ from taupy.notebook import Database
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.writer import add_profile
 from taupy.study.sweep import PARTS, Sweep, SweepOptions
-from tests.builders import call, gpu_profile, host, profile_of, small_profile, steps
+from tests.builders import call, database_at, gpu_profile, host, profile_of, small_profile, steps
 from tests.unit.comparison.test_operators import Trace
 
 WORK = Timer("work", "p.py", 3)
@@ -50,7 +50,7 @@ def folder(tmp_path, monkeypatch):
 
 
 def fill(*profiles):
-    with ProfileDB.open("taupy.db", create=True) as db:
+    with database_at("taupy.db") as db:
         for profile in profiles:
             add_profile(db, profile)
 
