@@ -158,8 +158,15 @@ def _row(profile: Profile, place: int, path: Sequence[Timer]) -> int:
 
 def _launch(row: int, work: Work) -> Launch:
     count = STEPS * work.count
-    moved = None if work.bytes is None else count * work.bytes
-    return replace(Launch.of_times([work.ns] * count, count), row=row, bytes=moved)
+    return Launch(
+        row=row,
+        count=count,
+        time_ns=count * work.ns,
+        minimum_ns=work.ns,
+        maximum_ns=work.ns,
+        sum_squares_ns2=float(count * work.ns**2),
+        bytes=None if work.bytes is None else count * work.bytes,
+    )
 
 
 def training(

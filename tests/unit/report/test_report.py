@@ -7,6 +7,7 @@ import os
 import platform
 import re
 from dataclasses import replace
+from functools import cache
 
 import pytest
 
@@ -32,7 +33,7 @@ from taupy.report import cell, contents, document, front, screen
 from taupy.report.evidence import trial_of
 from taupy.report.report import report
 from taupy.units import duration
-from tests.builders import call, event, host, profile_of
+from tests.builders import call, database_at, event, host, profile_of
 from tests.findings import gpu_faults, gpu_healthy
 from tests.hostile import EVIL, UNSAFE
 
@@ -41,7 +42,7 @@ WIDTH, HEIGHT = screen.WIDTH, screen.HEIGHT
 
 def _stored(tmp_path, profile):
     path = str(tmp_path / "t.db")
-    with ProfileDB.open(path, create=True) as db:
+    with database_at(path) as db:
         add_profile(db, profile)
     return path
 
@@ -49,6 +50,18 @@ def _stored(tmp_path, profile):
 def _report(tmp_path, profile):
     with ProfileDB.open(_stored(tmp_path, profile)) as db:
         return report(db, db.latest())
+
+
+@pytest.fixture(scope="module")
+def reported(tmp_path_factory):
+    """Of a training, its database and its report: stored and made once, for all that read them."""
+
+    @cache
+    def made(training):
+        folder = tmp_path_factory.mktemp("reported")
+        return folder / "t.db", _report(folder, training())
+
+    return made
 
 
 def _printed(capsys, *arguments):
@@ -119,8 +132,9 @@ def test_what_was_not_measured_is_wrapped_and_not_cut(tmp_path):
 
 
 @pytest.mark.parametrize("training", [*gpu_faults.FAULTS, *gpu_healthy.HEALTHY])
-def test_a_report_fits_on_a_screen(training, tmp_path):
-    lines = screen.text(_report(tmp_path, training()), WIDTH, HEIGHT).splitlines()
+def test_a_report_fits_on_a_screen(training, reported):
+    _, measured = reported(training)
+    lines = screen.text(measured, WIDTH, HEIGHT).splitlines()
     assert len(lines) <= HEIGHT
     assert max(map(len, lines)) <= WIDTH
 
@@ -193,9 +207,9 @@ def test_a_callee_that_does_not_fit_is_left_out_whole():
 
 
 @pytest.mark.parametrize("training", [*gpu_faults.FAULTS, *gpu_healthy.HEALTHY])
-def test_no_report_is_without_places(training, tmp_path):
+def test_no_report_is_without_places(training, reported):
     """With findings or without; and what a screen says is what `--json` says."""
-    measured = _report(tmp_path, training())
+    _, measured = reported(training)
     lines = screen.text(measured, WIDTH, HEIGHT).splitlines()
     (begin,) = (at for at, line in enumerate(lines) if line.startswith("Where the time goes"))
     told = document.document(measured)
@@ -223,9 +237,9 @@ def test_no_report_is_without_places(training, tmp_path):
 
 
 @pytest.mark.parametrize("training", gpu_faults.FAULTS)
-def test_screen_page_and_json_have_the_same_numbers(training, tmp_path):
-    with ProfileDB.open(_stored(tmp_path, training())) as db:
-        measured = report(db, db.latest())
+def test_screen_page_and_json_have_the_same_numbers(training, reported):
+    path, measured = reported(training)
+    with ProfileDB.open(path) as db:
         page = front.overview(db, measured, 0)
     told = document.document(measured)
     assert page["run_ns"] == told["trial"]["duration_ns"]
@@ -640,7 +654,7 @@ def test_the_way_to_what_a_run_consists_of_ends_at_one_place(tmp_path):
 
 
 def divided(root, path):
-    with ProfileDB.open(str(path), create=True) as db:
+    with database_at(str(path)) as db:
         add_profile(db, profile_of(host(root, name="MainThread")))
         calls = trial_of(db, db.latest()).calls
     return division(calls, calls.threads[0])
