@@ -8,7 +8,8 @@ compiled libraries of the user affect them. Commands that a test calls in its ow
 look for runs in the folders that all of the user's processes share, either.
 
 Property tests use the same examples each time, so that a failure means a change;
-HYPOTHESIS_PROFILE=explore tries new ones.
+HYPOTHESIS_PROFILE=explore tries new ones, with constants from taupy's own source among them, which
+would otherwise depend on what has been imported, and so on the tests before.
 
 `--share K/N` runs all tests that depend on the Python version, and every N-th of the others, or,
 where what is tested is the same on every Python, of their files, which are not even imported on the
@@ -27,6 +28,7 @@ import shutil
 import signal
 import tempfile
 import zlib
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -42,7 +44,12 @@ from tests.once import once
 _ANY_SPEED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("repeatable", _ANY_SPEED, derandomize=True)
 settings.register_profile("explore", _ANY_SPEED)
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
+settings.load_profile(PROFILE := os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
+if PROFILE == "repeatable":
+    with suppress(ImportError):  # an older one has no such constants
+        from hypothesis.internal.conjecture import providers
+
+        providers._get_local_constants = lambda: providers.Constants()
 
 TESTS = Path(__file__).parent
 ON_EVERY_PYTHON = [

@@ -36,3 +36,28 @@ subprocess.run([sys.executable, "-c", shows], check=True)
         [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True
     )
     assert shown.stdout == "True\nTrue\nset()\n"
+
+
+def test_examples_of_a_property_do_not_depend_on_what_is_imported(tmp_path):
+    """Nor therefore on which tests ran before: a constant of a program is no example."""
+    (tmp_path / "imported.py").write_text('NAME, NUMBER = "an unusual text", 987_654_321_123\n')
+    program = f"""
+import sys
+import tests.conftest
+from hypothesis import given, settings, strategies
+sys.path.append({str(tmp_path)!r})
+examples = []
+@settings(database=None)
+@given(strategies.text(max_size=30), strategies.integers())
+def note(text, number):
+    examples.append((text, number))
+note()
+before, examples = examples, []
+import imported
+note()
+print(len(before) > 50, examples == before)
+"""
+    shown = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert shown.stdout == "True True\n"
