@@ -43,12 +43,11 @@ dl { display: grid; grid-template-columns: max-content 1fr; gap: 4px 16px; margi
 0 }
 @media (max-width: 760px) {
   body { padding: 14px } dl { display: block } dd { margin-bottom: 6px }
-  thead { display: none } tr { display: block; border-bottom: 1px solid var(--line); padding: 8px 0
-}
-  td, .number { display: block; border: 0; padding: 1px 0; text-align: left }
-  td:empty { display: none }
-  td[data-name]:before { content: attr(data-name); color: var(--soft); display: inline-block;
-width: 7.5em }
+  thead { display: none }
+  tr { display: flex; flex-wrap: wrap; gap: 2px 14px; border-bottom: 1px solid var(--line);
+    padding: 8px 0 }
+  td { border: 0; padding: 0 } td:empty { display: none } td.links { width: 100% }
+  td[data-name]:before { content: attr(data-name) " "; color: var(--soft) }
 }
 </style></head>
 <body>

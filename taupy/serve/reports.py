@@ -44,11 +44,11 @@ class Reports:
         if scope["type"] != "http" or place or not self._is_here(scope["path"]):
             await self._app(scope, receive, send)
             return
-        query = parse_qs(scope["query_string"].decode("latin-1"))
+        query = parse_qs(scope["query_string"].decode("latin-1"), keep_blank_values=True)
         ticked = query.get("t", [])[::-1]
         if trial:
             trials = [trial.strip("/")]
-        elif ticked and len(ticked) != 2:
+        elif len(ticked) != 2 and not query.keys() & {"a", "b"}:
             problem = f"{several(len(ticked), 'trial')} ticked: go back and tick the two to compare"
             await _answer(send, 400, problem_page(400, problem, self._base))
             return

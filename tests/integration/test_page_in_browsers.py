@@ -327,6 +327,12 @@ SQUEEZED = """() => [...document.querySelectorAll("canvas")].filter((it) => it.c
   && Math.abs(it.width / it.height / (it.clientWidth / it.clientHeight) - 1) > 0.05)
   .map((it) => it.ariaLabel)"""
 
+TALLER = """() => {
+  const canvas = document.querySelector("#tab-flame canvas"), graph = canvas.parentElement;
+  const drawn = graph.style.aspectRatio.split("/").map(Number);
+  return Math.round(graph.clientHeight - (graph.clientWidth * drawn[1]) / drawn[0]);
+}"""
+
 BROKEN = """() => [...document.querySelectorAll("td.right")].filter((cell) => {
   const range = document.createRange();
   range.selectNodeContents(cell);
@@ -342,6 +348,7 @@ def test_on_paper_nothing_is_squeezed_and_no_number_is_broken(opened):
         pytest.skip("this browser is not told to show what it prints")
     page.evaluate("document.body.style.width = '640px'")  # of paper: nothing is drawn anew
     assert page.evaluate(SQUEEZED) == []
+    assert page.evaluate(TALLER) == 0
     assert page.evaluate(BROKEN) == []
 
 

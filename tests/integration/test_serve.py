@@ -197,6 +197,9 @@ def test_every_trial_is_found_in_the_list_and_two_are_ticked(runs):
             400,
             400,
         ]
+        with pytest.raises(urllib.error.HTTPError) as none:
+            fetch(f"{address}-/report?")
+        assert "0 trials ticked" in none.value.read().decode()
         assert "<title>a: SQL</title>" in fetch(f"{address}a?sql=select+1+as+long_statement")
 
 

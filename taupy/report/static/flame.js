@@ -146,7 +146,9 @@ export class Flame {
     let goesOn = true;
     while (goesOn && performance.now() < until) goesOn = this.paintSome(colors) || this.placeSome();
     if (goesOn) this.frame = requestAnimationFrame(() => this.more());
-    this.canvas.parentElement.style.height = `${this.height}px`; // the canvas may be higher
+    Object.assign(this.canvas.parentElement.style, { // the canvas may be higher; on paper it is narrower
+      height: `${this.height}px`, aspectRatio: `${this.width} / ${this.height}`,
+    });
   }
 
   /** Place some boxes. Returns whether more are left. */

@@ -238,10 +238,12 @@ async function begin() {
 
 // --- printing: all tabs, and folded parts ---
 
+const WIDE = 1000; // a table that is narrower on the screen fits on paper upright
 let folded = [];
 
 window.addEventListener("beforeprint", () => {
   document.documentElement.classList.add("printed");
+  for (const panel of byId("panels").children) panel.classList.toggle("wide", [...panel.querySelectorAll("table")].some((table) => table.offsetWidth > WIDE));
   folded = [...document.querySelectorAll("details:not([open])")];
   for (const part of folded) part.open = true;
 });

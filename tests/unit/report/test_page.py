@@ -144,6 +144,14 @@ def test_the_page_formats_numbers_as_everything_else_does(kind):
     assert differ == []
 
 
+def test_a_table_says_how_many_of_its_rows_the_page_has():
+    most = page.MOST_ROWS
+    for rows, notes in ((most, []), (most + 1, ["the first 5,000 of 5,001 rows"])):
+        table = page._table(View("", [Column("x", "int")], [[at] for at in range(rows)]))
+        assert [row[0] for row in table["rows"]] == [*range(most)]
+        assert [note.partition(";")[0] for note in table["notes"]] == notes
+
+
 @needs_node
 def test_the_scripts_pass_their_own_tests():
     scripts = sorted(HERE.glob("*.test.mjs"))
