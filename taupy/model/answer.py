@@ -97,11 +97,13 @@ class Answer:
         Args:
             keys: one per row; None for a row that does not count.
         """
-        numbers: dict[K, int] = {}
-        groups = [-1 if key is None else numbers.setdefault(key, len(numbers)) for key in keys]
-        if len(numbers) == len(groups):
-            return list(numbers), replace(self, table=replace(self.table, codes={}, labels={}))
-        return list(numbers), self.summed(groups, len(numbers))
+        of_rows = [*keys]
+        names = [key for key in dict.fromkeys(of_rows) if key is not None]
+        if len(names) == len(of_rows):
+            return names, replace(self, table=replace(self.table, codes={}, labels={}))
+        numbers: dict[K | None, int] = {None: -1}
+        numbers.update(zip(names, range(len(names)), strict=True))
+        return names, self.summed(list(map(numbers.__getitem__, of_rows)), len(names))
 
     @property
     def timers(self) -> list[TimerRow]:
