@@ -149,7 +149,7 @@ HOSTILE = {
     "older.json": b'{"taupy_profile": 1, "uuid": "u"}',
     "marshal.prof": b"{(\xff\xff\xff\x7f",
     "marshal2.prof": marshal.dumps({("f", 1, "f"): (1, 1, 0.0, 0.0, {})})[:-3],
-    "bomb.folded": gzip.compress(b"a;" * (20 << 20), 9),
+    "bomb.folded": lambda: gzip.compress(b"a;" * (20 << 20), 9),
     "broken.gz": gzip.compress(b"main;f 1\n" * 1000)[:-20],
     "packed.ppk": "PPK".encode("utf-16-be") + b"\0\0\0\2" * 2 + b"\x7f\xff\xff\xff" * 20,
     "profile.0.0.0": b"999999999 templated_functions\n" + b'"f" 1 0 1 1 0 GROUP="" \n' * 10,
@@ -163,7 +163,8 @@ def test_a_hostile_file_is_refused_in_one_line_and_the_database_is_as_it_was(sta
     tau_profile(state / "raw")
     assert main(["import", "raw"]) == 0
     before = Path("taupy.db").read_bytes()
-    (state / name).write_bytes(HOSTILE[name])
+    content = HOSTILE[name]
+    (state / name).write_bytes(content() if callable(content) else content)
     capsys.readouterr()
     for options in ([], ["--db", "none.db"]):
         assert main(["import", name, *options]) == 1

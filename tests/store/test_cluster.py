@@ -19,7 +19,6 @@ from taupy.store import cluster
 from taupy.store.catalogue import Catalogue
 from tests.builders import random_profile
 
-distributed = pytest.importorskip("distributed")
 pytest.importorskip("duckdb")
 pytestmark = pytest.mark.slow
 
@@ -32,6 +31,7 @@ QUESTIONS = [
 
 @pytest.fixture(scope="module")
 def workers():
+    distributed = pytest.importorskip("distributed")  # here, since `make test` runs none of these
     with distributed.LocalCluster(
         n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
     ) as local:
@@ -73,8 +73,10 @@ def test_parts_on_workers_add_up(filled):
 
 
 def test_a_worker_that_is_killed_in_mid_question_changes_nothing(filled, workers):
+    from distributed import Client
+
     expected = answers(str(filled.path / "taupy.db"))[0]
-    with distributed.Client(workers.scheduler_address, set_as_default=False) as client:
+    with Client(workers.scheduler_address, set_as_default=False) as client:
         ids = sorted(client.run(os.getpid).values())
         answer = []
 
