@@ -61,13 +61,12 @@ def _of_workers(trial: Trial, work: TimerRow, sharing: list[Worker]) -> Iterator
     cores = trial.cores or len(sharing)
     even = sum(worker.ns for worker in sharing) / min(len(sharing), cores)
     waited = _main_waits(trial)
-    saved = min(longest.ns - even, waited)
+    of_work = _uneven([worker.ns for worker in sharing], cores)
+    # Of elapsed time, as the run's: the same part of its waits for a processor.
+    saved = min(of_work * longest.clock_ns, waited)
     # Workers that are even on the clock and asleep most of the time differ by what a few samples
     # say of their waits for a processor.
-    share = min(
-        _uneven([worker.ns for worker in sharing], cores),
-        _uneven([worker.clock_ns for worker in sharing], cores),
-    )
+    share = min(of_work, _uneven([worker.clock_ns for worker in sharing], cores))
     of_cpu = _uneven_cpu(trial, longest, sharing, cores) if share >= LEAST_ON_CLOCK else 0
     if min(worker.takes for worker in sharing) >= MANY_PIECES:
         return
