@@ -250,6 +250,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="%%taupy",
         exit_on_error=False,
+        allow_abbrev=False,
         description="Measure a cell (%%taupy as its first line) or a statement (%taupy X).",
     )
     parser.add_argument("--db", metavar="FILE", help="database to which the trial is added")

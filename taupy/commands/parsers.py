@@ -130,10 +130,11 @@ _ACTIONS = {
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser that knows the actions of `options`."""
+    """A parser that knows the actions of `options`, and takes no part of an option's name for it:
+    `clean --al` may mean another option than `--all`."""
 
     def __init__(self, **more: Any) -> None:
-        super().__init__(**more)
+        super().__init__(allow_abbrev=False, **more)
         for name, action in _ACTIONS.items():
             self.register("action", name, action)
 

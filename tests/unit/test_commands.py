@@ -113,6 +113,7 @@ def test_a_script_stands_for_its_trials(capsys, tmp_path):
     ("line", "said"),
     [
         (["pprof", "--sumary", "mean"], "unknown option --sumary; did you mean --summary?"),
+        (["clean", "--al"], "unknown option --al; did you mean --all?"),
         (["pprof", "1", "two words"], "unexpected argument two words"),
         (["report", "-0", "r.html"], "unknown option -0; did you mean -o?"),
         (["report", "-o"], "report: -o needs the name of a page: -o r.html; `taupy report --help`"),
