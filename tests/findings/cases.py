@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-LOOP, BUSY = "loop over elements", "one thread busy while others wait"
+LOOP, BUSY = "loop over elements", "one thread at a time"
 STALL = "checkpoints and logging"
 IMPORTS, IMBALANCE, AGAIN = "imports and start-up", "imbalance", "recompilation"
 PICKLED = "data pickled for each job"
@@ -24,7 +24,7 @@ PROGRAMS = {
     "codec_at_each_call": (IMPORTS, "Packer.pack"),
     "days_one_by_one": (LOOP, "parsed"),
     "discounts_by_apply": (LOOP, "total"),
-    "documents_by_threads": (BUSY, "GIL"),
+    "documents_by_threads": (f"{BUSY}: GIL", "GIL"),
     "frames_kept": (MEMORY, "Camera.take (frames_kept.py:11)"),
     "letters_from_text": (AGAIN, "letter (letters_from_text.py:9)"),
     "log_of_each_request": (STALL, "Server.serve"),
@@ -46,18 +46,18 @@ PROGRAMS = {
     "history_grows": (HISTORY, "step"),
     "leaking_cache": (MEMORY, "answer (leaking_cache.py:9)"),
     "many_patterns": (AGAIN, "mentions (many_patterns.py:10)"),
-    "one_lock": (BUSY, "lookup"),
+    "one_lock": (f"{BUSY}: lock held", "lookup"),
     "one_long_task": (IMBALANCE, "simulate"),
     "optional_import": (IMPORTS, "an_accelerated_parser"),
     "pairwise": (LOOP, "distances"),
     "rows_of_table": (LOOP, "norm"),
     "running_mean": (LOOP, "smooth"),
     "scale_pixels": (LOOP, "adjust"),
-    "slow_producer": (BUSY, "train"),
+    "slow_producer": (f"{BUSY}: producer", "train"),
     "state_as_json": (STALL, "save"),
     "table_row_by_row": (LOOP, "total"),
     "tables_at_import": (IMPORTS, "primes"),
-    "threads_for_python": (BUSY, "GIL"),
+    "threads_for_python": (f"{BUSY}: GIL", "GIL"),
     "uneven_processes": (IMBALANCE, "count"),
     "uneven_threads": (IMBALANCE, "compress"),
     "vectorized_in_name": (LOOP, "price"),
@@ -69,14 +69,14 @@ INDEPENDENT = {
     "bandit": (HISTORY, "Baseline.value"),
     "daily_totals": (IMPORTS, "sklearn"),
     "debug_messages": (STALL, "Experts.fit (debug_messages.py:41)"),
-    "feature_queue": (BUSY, "reader"),
+    "feature_queue": (f"{BUSY}: producer", "reader"),
     "gibbs_snapshots": (STALL, "save_state"),
     "graph_scores": (LOOP, "reciprocal_ranks"),
     "heat_plate": (LOOP, "Plate.advance"),
     "image_classifier": (DATA, "PackedTiles.__getitem__"),
     "kalman_history": (HISTORY, "Tracker.learn"),
     "metric_writer": (STALL, "MetricFile.write"),
-    "pack_store": (BUSY, "Store.put"),
+    "pack_store": (f"{BUSY}: lock held", "Store.put"),
     "pool_blocks": (IMBALANCE, "rows"),
     "scatter_report": (IMPORTS, "_smooth_numbers"),
     "sensor_cache": (MEMORY, "Spectra.get (sensor_cache.py:28)"),

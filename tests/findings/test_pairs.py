@@ -349,7 +349,7 @@ def test_what_looks_like_a_fault_is_none(text, tmp_path):
 def test_the_lock_that_is_held_over_a_sleep_is_found(way, tmp_path):
     text = HELD if way == "with" else HELD.replace(*TRIED)
     (finding,) = findings_of(tmp_path, text, 1)
-    assert finding.kind == "one thread busy while others wait"
+    assert finding.kind == f"{BUSY}: lock held"
     # Its `with lock:` if the watch has looked there, else its first line.
     assert re.search(r"the lock that work \(program.py:[35]\) takes", finding.sentence)
     assert "waits for sleep" in finding.sentence
@@ -378,7 +378,7 @@ def test_a_thread_of_a_pool_that_pickles_what_the_program_yields_is_no_second_fi
     """Its generator runs there for a moment: the cause is what is sent with each job."""
     kinds = [finding.kind for finding in findings_of(tmp_path, YIELDED, 1)]
     assert kinds[:1] == [PICKLED]
-    assert BUSY not in kinds
+    assert f"{BUSY}: producer" not in kinds
 
 
 YIELDED = """\

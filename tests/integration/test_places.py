@@ -119,7 +119,7 @@ def test_threads_that_share_a_lock_over_a_sleep_are_the_hottest_place(runs):
     assert _first(rows, "other threads")[0] == "worker"
     assert _first(rows, "main thread", "waiting")[0] == "<module>"
     routine = r"mostly waiting in worker \(prog.py:(8|10)\): .* of 4 other threads"
-    finding = r"one thread busy while others wait at prog.py:(8|10), "  # in a run of a second
+    finding = r"one thread at a time: lock held at prog.py:(8|10), "  # in a run of a second
     assert re.search(rf"; ({routine}|{finding})", ended.stderr), ended.stderr
 
 

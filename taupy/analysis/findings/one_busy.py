@@ -23,7 +23,7 @@ from taupy.model.sampled import STATES
 from taupy.state.lines import READY
 from taupy.units import duration, percent, several
 
-KIND = "one thread busy while others wait"
+KIND = "one thread at a time"
 NEEDS = ("host",)
 
 LEAST_TAKEN = 0.1
@@ -116,7 +116,7 @@ def _taking(trial: Trial, lives: list[Life]) -> Iterator[Finding]:
         return  # likewise
     clause = largest_part(place(most), ns, maker.whole_ns)
     yield Finding(
-        KIND,
+        f"{KIND}: producer",
         f"{place(timer)} waits {duration(taken.ns)}, {percent(100 * taken.ns / trial.wall_ns)} % "
         f"of the run, for what {maker.thread.name or 'another thread'} hands over; that thread "
         f"uses a CPU for {duration(maker.cpu_ns or 0)} of its {duration(maker.whole_ns)}"
@@ -179,7 +179,7 @@ def _interpreter(trial: Trial, lives: list[Life]) -> Iterator[Finding]:
     most, slept = max(_asleep(trial, turns).items(), key=lambda pair: pair[1], default=(None, 0.0))
     asleep = sum(trial.seen_ns(life.thread).get(STATES[2], 0) for life in turns)
     yield Finding(
-        KIND,
+        f"{KIND}: GIL",
         f"{several(len(turns), 'thread')} are ready to run for {duration(ready)} in "
         f"{duration(span)}, but use one CPU together, for {duration(used)}: one runs while the "
         f"others wait, as for the GIL{largest_part(place(most), slept, asleep, 'this wait')}",
@@ -283,7 +283,7 @@ def _locked(trial: Trial, lives: list[Life]) -> Iterator[Finding]:
         if waited < LEAST_LOCKED * whole:
             continue
         yield Finding(
-            KIND,
+            f"{KIND}: lock held",
             f"{several(number, 'thread')} wait {duration(waited)} in all for the lock that "
             f"{hottest(trial, timer)} takes, while one of them "
             f"holds it{f' and waits for {held}' if held else _within(trial, timer, rows)}"
