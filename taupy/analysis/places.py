@@ -112,7 +112,8 @@ class Place:
             it waited for something else. Where they were only seen in a queue for one, 0 if it may
             mostly have worked.
         hottest: the line of the routine with the most time, if looks tell it.
-        source: text of that line, or else of the routine's definition.
+        source: text of that line; of the routine's definition if that is all of it, or no line of
+            any routine is known.
         awaits: where coroutines were suspended while an event loop waits; the one to look at first
             is first, and its routine is `timer`.
         entries: of an own routine, a routine of a library that runs below it -> the callee through

@@ -19,7 +19,7 @@ from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from taupy.analysis.definitions import at_definition
+from taupy.analysis.definitions import at_definition, is_heading
 from taupy.analysis.expressions import Expressions
 from taupy.analysis.known_routines import is_wait
 from taupy.analysis.line_times import (
@@ -231,11 +231,12 @@ class Lines:
         return self.paths.get(timer.timer) or timer.file
 
     def hot(self, rows: Sequence[LineRow]) -> HotLine | None:
-        """The line with the most time among these, if there were enough looks."""
+        """The line with the most time among these, if there were enough looks: none with a `def`,
+        where only the call itself passes."""
         by_line = estimates(rows, place_of)
         for (file, number), line in by_line.items():
-            if line.is_shown:
-                text = self.text(line)
+            text = self.text(line)
+            if line.is_shown and not is_heading(text or ""):
                 calls = self.calls(line)
                 below = {
                     callee: ns
@@ -251,8 +252,9 @@ class Lines:
         return None
 
     def named(self, group: Group, places: Places) -> Places:
-        """Places of a group of threads, with their hottest lines and the text there, or that of a
-        routine's definition; routines with the lines of their definitions."""
+        """Places of a group of threads, with their hottest lines and the text there; routines with
+        the lines of their definitions, and their text if that is all of the routine, or no line of
+        any is known, as in a notebook."""
         of_place: dict[tuple[bool, str], list[LineRow]] = defaultdict(list)
         for row in self.by_group.get(group, ()):
             waits = row.callee is not None and is_wait(row.callee)
@@ -283,7 +285,8 @@ class Lines:
             place = self._defined(place)
             if hot is None and (timer := place.timer) and timer.line and timer.file:
                 text = self.texts.line(self.path(timer), timer.line)
-                place = place if timer.short_name == "<module>" else replace(place, source=text)
+                is_bare = timer.short_name == "<module>" or (self.rows and is_heading(text or ""))
+                place = place if is_bare else replace(place, source=text)
             return place
 
         return places.changed(named, with_lines)

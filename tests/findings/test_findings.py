@@ -89,7 +89,9 @@ def _shows_a_line_of(name: str, folder: Path, found: Report) -> None:
     # With its calls only in a row of its own, which one that takes little has not.
     names = [re.sub(r" [\d,]+x$", "", row["routine"]) for row in rows if row["file"]]
     assert any(name in shown for name in names)
-    texts = [row["text"][:40] for row in rows if row["text"] and row["routine"] in shown]
+    texts = [
+        row["text"][:40] for row in rows if row["file"] and row["text"] and row["routine"] in shown
+    ]
     assert not texts or any(text in shown for text in texts)
 
 

@@ -518,6 +518,32 @@ def test_a_routine_stands_at_its_def(tmp_path):
     assert [row["line"] for row in document.document(measured)["places"]] == [8, 4]
 
 
+@pytest.mark.parametrize(
+    ("heading", "line", "shown"),
+    [
+        ("async def f(x):", 2, "work.py:2 ~30.0 ms"),
+        ("def f(", 2, "work.py:2 ~30.0 ms"),
+        ("@app.get('/')", 2, "work.py:2 ~30.0 ms"),
+        ("def f(x): return x + 1", 1, "work.py:1 ~70.0 ms"),
+    ],
+)
+def test_a_def_is_no_line_in_which_time_passes(heading, line, shown, tmp_path):
+    """Looks find a call there as it begins; a routine in one line has no other."""
+    profile = profile_of(host(call(Timer("f", "work.py", 1), 9, 100_000_000), name="MainThread"))
+    profile.threads[0].lines = [
+        LineTime(0, None, at, at, 0, 9, "cpu", looks, ns, looks, float(looks))
+        for at, looks, ns in ((1, 70, 70_000_000), (2, 30, 30_000_000))
+    ]
+    text = f"{heading}\n    return x + 2\n"
+    profile = replace(profile, sources=[SourceFile("work.py", "work.py", 64 * "0", text=text)])
+    with ProfileDB.open(_stored(tmp_path, profile)) as db:
+        measured = report(db, db.latest())
+    assert shown in screen.text(measured, WIDTH, HEIGHT)
+    (place,) = measured.places[0].places
+    assert place.hottest is not None and place.hottest.line == line
+    assert f"└ {heading}" not in screen.text(measured, WIDTH, HEIGHT) or line == 1
+
+
 def test_a_line_has_the_kind_of_what_it_calls_and_not_of_what_runs_in_there(tmp_path):
     torch = "site-packages/torch/"
     engine = call(Timer("_engine_run_backward", f"{torch}autograd/graph.py", 8), 5, 80_000_000)
