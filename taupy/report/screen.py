@@ -12,7 +12,7 @@ from taupy.analysis.expressions import excerpt
 from taupy.analysis.findings import RULES
 from taupy.analysis.findings.limits import MOST_FINDINGS
 from taupy.analysis.line_times import HotLine
-from taupy.analysis.places import Part, Place, calls_tests
+from taupy.analysis.places import Await, Part, Place, calls_tests
 from taupy.answers import places
 from taupy.answers.places import GroupPlaces
 from taupy.dataclass import replace
@@ -890,13 +890,18 @@ _AWAITS = 3
 
 
 def _awaits(place: Place) -> Iterator[str]:
-    """How long and how often coroutines were suspended here, and at other lines."""
+    """How often coroutines were suspended here, and at other lines, and for how long on average:
+    the sum over thousands of tasks is hours in a run of seconds."""
     first, *others = place.awaits
-    yield f"tasks wait {duration(first.ns)} {count(first.times)}x"
+    yield f"tasks wait {_times(first)} each"
     for other in others[: _AWAITS - 1]:
         if other.ns >= _MUCH * place.ns:
             file = "" if other.timer.file == first.timer.file else f"{other.timer.file}"
-            yield f"{file}:{other.line} {duration(other.ns)} {count(other.times)}x"
+            yield f"{file}:{other.line} {_times(other)}"
+
+
+def _times(of: Await) -> str:
+    return f"{count(of.times)}x {duration(of.ns / max(of.times, 1))}"
 
 
 def _caller(place: Place, caller: TimerRow) -> str:
