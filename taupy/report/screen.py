@@ -117,6 +117,7 @@ _DETAILS = (
     _Detail(2, 1, 1, notes=1, calls=1),
     _Detail(1, 1, 1, notes=1, calls=1),
     _Detail(1, 1, 1, notes=1, spaced=False, calls=1),
+    _Detail(0, 3, 1, notes=1, spaced=False, lanes=2, calls=1),
     _Detail(0, 1, 1, notes=1, spaced=False, calls=1),
     _Detail(0, 1, 1, notes=1, spaced=False, lanes=2, calls=1),
     _Detail(0, 1, 1, notes=1, spaced=False, lanes=0, calls=1),
