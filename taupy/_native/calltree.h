@@ -96,6 +96,7 @@ typedef struct Thread {
     uint32_t is_apart; /* it is never added to others: addresses of its nodes are in use elsewhere */
     struct Thread *next_ended;
     uint32_t looked; /* where it is among those looked at, see line_thread.c */
+    struct Thread **mine; /* its `this_thread`; NULL: it is not one that runs Python */
 } Thread;
 
 extern PartHeader *part;

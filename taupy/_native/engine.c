@@ -286,7 +286,7 @@ static int stop_recording(uint64_t state)
     pthread_mutex_unlock(&tree_lock);
     operations_stop();
     counters_stop();
-    threads_release(); /* other threads keep theirs, but the hooks that use them are gone */
+    threads_leave();
     return 0;
 }
 

@@ -42,6 +42,16 @@ void threads_watch(void)
     }
 }
 
+void threads_leave(void)
+{
+    pthread_mutex_lock(&ended_lock);
+    for (Thread *thread = threads; thread != NULL; thread = thread->next)
+        if (thread->mine != NULL && !thread_is_over(thread))
+            *thread->mine = NULL;
+    pthread_mutex_unlock(&ended_lock);
+    threads_release();
+}
+
 void threads_release(void)
 {
     pthread_setspecific(thread_key, NULL);
@@ -100,6 +110,7 @@ Thread *thread_new(void)
         __atomic_store_n(&thread->ended_ticks, 0, __ATOMIC_RELEASE);
     }
     pthread_setspecific(thread_key, thread);
+    thread->mine = &this_thread;
     this_thread = thread;
     TELL(on_thread, thread);
     if (metric_count)

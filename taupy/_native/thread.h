@@ -37,5 +37,7 @@ extern RoutineWatch thread_names_watch;
 void threads_watch(void);
 /* Ignore threads that end from now on. */
 void threads_release(void);
+/* The same, of all threads that go on: when recording begins again, each of them is a new one. */
+void threads_leave(void);
 
 #endif

@@ -68,6 +68,40 @@ print(first)
     assert runs.is_stored()
 
 
+def test_a_thread_that_runs_from_piece_to_piece_is_in_each(runs, native):
+    """As those of a kernel: what they kept of one piece may not be used in the next."""
+    ended = runs.plain(
+        CALLS
+        + """
+import _thread
+begin, ended = _thread.allocate_lock(), _thread.allocate_lock()
+begin.acquire(), ended.acquire()
+jobs, trials = [], []
+
+def serve():
+    while True:
+        begin.acquire()
+        if not jobs:
+            return
+        jobs.pop()()
+        ended.release()
+
+threading.Thread(target=serve).start()
+for job in (lambda: work(3), lambda: work(4), lambda: inner(5)):
+    jobs.append(job)
+    with taupy.profile() as piece:
+        if trials:
+            inner(0)
+        begin.release()
+        ended.acquire()
+    trials.append(piece.trial)
+begin.release()
+"""
+    )
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert calls_of_inner(runs) == {"prog/1": 3, "prog/2": 5, "prog/3": 2}
+
+
 ENDINGS = {"os._exit(3)": 3, "sys.exit(4)": 4, "os.kill(os.getpid(), 9)": -9}
 
 
