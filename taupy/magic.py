@@ -45,6 +45,9 @@ if TYPE_CHECKING:
     from taupy.state.folder import Folder
 
 _SAMPLE_MS = 10
+_VALUE = "_taupy_value"
+"""The name that the last value of a cell has while it runs: code of its own would be a second call
+of the cell."""
 _NOT = "not measured: "
 _NONE = "it was measured in an interpreter that ran already (taupy.profile)"
 
@@ -310,24 +313,23 @@ def _run(shell: Any, args: argparse.Namespace, source: str) -> object:
     file = shell.compile.cache(text, shell.execution_count, raw_code=source)
     tree = shell.compile.ast_parse(text, filename=file)
     tree = shell.transform_ast(tree)
-    shown = tree.body.pop().value if tree.body and isinstance(tree.body[-1], ast.Expr) else None
-    if any(map(_awaits, [*tree.body, *([] if shown is None else [shown])])):
+    if any(map(_awaits, tree.body)):
         raise UsageError(
             "%taupy cannot measure `await` outside of a function: define an async function in the "
             "cell, and measure asyncio.run(...) of it in a script, by `taupy run`"
         )
-    body = shell.compile(tree, file, "exec")
-    value_of = None if shown is None else shell.compile(ast.Expression(shown), file, "eval")
-    value, names = None, shell.user_ns
+    if tree.body and isinstance(last := tree.body[-1], ast.Expr):
+        kept = ast.Assign([ast.Name(_VALUE, ast.Store())], last.value)
+        tree.body[-1] = ast.fix_missing_locations(ast.copy_location(kept, last))
+    body, names = shell.compile(tree, file, "exec"), shell.user_ns
     profile = Profile(
         args.db, app=args.app, experiment=args.experiment, name=args.trial, c_calls=args.c_calls
     )
     try:
         with profile:
             exec(body, names)
-            if value_of is not None:
-                value = eval(value_of, names)
     finally:
+        value = names.pop(_VALUE, None)
         _show(profile, args.page)
     return None if text.rstrip().endswith(";") else value
 

@@ -198,3 +198,8 @@ print(taupy.last()._repr_html_())
     assert "<script" not in page
     assert "<html" in (runs.folder / "page.html").read_text()
     assert calls_of_inner(runs) == {"prog/1": 5, "cells/1": 6, "cells/2": 7}
+    cells = runs.sql(
+        "SELECT calls FROM timer_call JOIN timer ON timer.id = timer_id"
+        " WHERE short_name = '<module>' AND file LIKE 'cell %'"
+    )
+    assert cells == [(1,)] * 3
