@@ -18,6 +18,7 @@ from taupy.answers.places import GroupPlaces
 from taupy.dataclass import replace
 from taupy.escaping import visible
 from taupy.model.finding import Finding, Severity
+from taupy.model.metric import ROOT_TIMER
 from taupy.model.rows import ThreadRow, TimerRow
 from taupy.model.thread_groups import MAIN
 from taupy.network import layers
@@ -692,6 +693,7 @@ def division(report: Report, named: float) -> tuple[str, list[str]] | None:
     if of is None or (named >= _NAMED and not are_tests):
         return None
     name, mark = places.short(of.timer), mark_of(report)
+    name = "the program" if name == ROOT_TIMER else name
     within = f"{name.rpartition('.')[0]}."
     parts = [
         f"{places.called(part.timer).removeprefix(within)} {mark}{duration(part.ns)}"
