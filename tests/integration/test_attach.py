@@ -147,13 +147,7 @@ def test_without_the_compiled_core_other_processes_cannot_be_read(runs, command)
         "from taupy import commands; sys.exit(commands.main())"
     )
     words = [command, str(os.getpid()), *(["--db", "looks.db"] if command == "attach" else [])]
-    refused = subprocess.run(
-        [sys.executable, "-c", main, *words],
-        cwd=runs.folder,
-        env=runs.environ(),
-        capture_output=True,
-        text=True,
-    )
+    refused = runs.plain(main, *words)
     assert refused.returncode == 1
     assert "compiled core, which reads other processes, is missing" in refused.stderr
     assert refused.stderr.count("\n") == 1

@@ -396,19 +396,12 @@ def test_a_port_that_is_taken_is_refused_in_one_line(runs):
 
 def test_without_datasette_one_line_says_what_to_install(runs):
     fill(runs.folder / "a.db")
-    (runs.folder / "without.py").write_text(
+    result = runs.plain(
         "import sys, importlib.util as u\n"
         "find = u.find_spec\n"
         "u.find_spec = lambda name, *a: None if name == 'datasette' else find(name, *a)\n"
         "from taupy.commands import main\n"
         "sys.exit(main(['serve', 'a.db']))\n"
-    )
-    result = subprocess.run(
-        [sys.executable, "without.py"],
-        cwd=runs.folder,
-        env=runs.environ(),
-        capture_output=True,
-        text=True,
     )
     assert result.returncode == 1
     assert "pip install 'taupy-profiler[serve]'" in result.stderr
