@@ -284,14 +284,12 @@ class _Screen:
         for group in groups:
             if group.group == MAIN:
                 yield from self._space()
-                yield from self._wrapped(
-                    f"{_TITLE}  routines, with libraries and C; each one's hottest line"
-                    if self.width >= 75
-                    else _TITLE
-                )
                 rows = main_places(group, 1 << 30 if self.verbose else self.detail.main)
                 large = [place for place in rows if place.share >= self.detail.least]
                 shown = large or rows[:1]
+                lines = "; each one's hottest line" if any(map(shown_line, shown)) else ""
+                about = f"  routines, with libraries and C{lines}" if self.width >= 75 else ""
+                yield from self._wrapped(f"{_TITLE}{about}")
                 yield from self._rows(shown, self.detail.callees)
                 yield from self._division(sum(place.share for place in shown))
                 yield from self._packages(group)
@@ -802,12 +800,17 @@ def line_of(place: Place, width: int | None = None) -> str:
     if none is known."""
     if place.timer is None:
         return ""
-    where, hot = places.at(place), place.hottest
+    where, hot = places.at(place), shown_line(place)
     if width is not None:
         where = _end_of_path(where, width)
-    if hot is None or place.awaits:
+    if hot is None:
         return where
     return f"{where} {'' if hot.is_exact else '~'}{duration(hot.time_ns)}"
+
+
+def shown_line(place: Place) -> HotLine | None:
+    """The line that a routine is shown with; None if that is its first one."""
+    return None if place.awaits else place.hottest
 
 
 def details_of(place: Place, mark: str = "") -> list[str]:

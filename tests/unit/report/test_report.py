@@ -78,7 +78,7 @@ def test_the_screen_says_what_ran_where_time_went_and_what_to_do(tmp_path, capsy
         "▚ data wait 1.20 s 52 %   █ forward 190 ms 8 %   ▓ backward 110 ms 5 %\n"
         "· outside of phases 800 ms 35 %\n"
         "\n"
-        "Where the time goes  routines, with libraries and C; each one's hottest line\n"
+        "Where the time goes  routines, with libraries and C\n"
         "  1.20 s  52 % ████████ <module> 1x  train.py:1\n"
         "                        └ _BaseDataLoaderIter.__next__ 1.20 s, 200 calls\n"
         "  800 ms  35 % █████    end 200x     train.py:1\n"
