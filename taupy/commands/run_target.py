@@ -224,7 +224,8 @@ def _is_module(name: str) -> bool:
 
 
 def _missing(name: str) -> NoReturn:
-    """Say that a script or command is not there, and which has nearly its name."""
+    """Say that a script or command is not there, and which in a folder below has its name, or
+    which here nearly its name."""
     if os.path.islink(name):
         raise UsageError(f"{name} is a link to {os.readlink(name)}, and that is not there")
     folder, last = os.path.split(name)
@@ -235,9 +236,12 @@ def _missing(name: str) -> NoReturn:
             f"there is no {name}, nor its folder; the current one is {os.getcwd()}"
         ) from None
     from difflib import get_close_matches  # the launcher imports nothing that it may not need
+    from glob import escape, glob
 
     commands = [] if folder or name.endswith(".py") else _commands()
-    near = get_close_matches(last, scripts, 1) or get_close_matches(last, commands, 1)
+    below = sorted(glob(os.path.join("*", escape(last)), root_dir=folder or "."))
+    near = [file for file in below if file.endswith(".py")]
+    near = near or get_close_matches(last, scripts, 1) or get_close_matches(last, commands, 1)
     if near:
         advice = f"did you mean {os.path.join(folder, near[0])}?"
     else:

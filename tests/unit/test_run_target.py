@@ -113,6 +113,7 @@ def test_another_python_is_refused_by_its_path(commands):
     [
         (["trian.py"], "did you mean train.py?"),
         (["package/trian.py"], "there is no package/trian.py; write a script"),
+        (["part.py"], "did you mean library/part.py?"),
         (["none/train.py"], "there is no none/train.py, nor its folder"),
         (["nothing_of_this_name"], "nor a command or module of that name"),
         (["library"], "library is a folder without __main__.py: name a script, such as library/"),
