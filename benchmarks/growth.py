@@ -272,6 +272,8 @@ def main() -> None:
     parser.add_argument("--history", type=Path, help="append ratios to this table (CSV)")
     parser.add_argument("--only", help="draw only commands with this word, and nothing else")
     arguments = parser.parse_args()
+    if not any(arguments.only in (None, *words) for words in (*READING, *READING_ALL)):
+        parser.error(f"no command has the word {arguments.only!r}")
     size, rounds = arguments.size, arguments.rounds
     print(f"{tools.machine()}\n")
     with tempfile.TemporaryDirectory(prefix="taupy-benchmark-") as name:

@@ -42,7 +42,7 @@ TOOLS = {
 }
 """Without options, Scalene runs torch.profiler, too, and ran on after the program's end."""
 
-STEPS = {"toy": 20, "gpt2": 4, "resnet18": 2}
+STEPS = {"resnet18": 2, "gpt2": 4, "toy": 20}
 """Steps in a round."""
 
 
@@ -348,8 +348,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="What layers cost a training step.")
     parser.add_argument("--sessions", type=int, default=5, help="fresh processes so many times")
     parser.add_argument("--rounds", type=int, default=6, help="in a session; not with --whole")
-    parser.add_argument("--networks", default="resnet18,gpt2,toy")
-    parser.add_argument("--tools", default=",".join(TOOLS).replace(", ", ";"))
+    parser.add_argument("--networks", type=tools.some_of(STEPS), default=[*STEPS])
+    named = {tool.replace(", ", ";"): tool for tool in TOOLS}
+    parser.add_argument("--tools", type=tools.some_of(named), default=[*named])
     parser.add_argument("--whole", type=float, metavar="SECONDS")
     parser.add_argument(
         "--keep", type=Path, metavar="FILE", help="sessions of this and other calls"
@@ -358,10 +359,10 @@ def main() -> None:
     needs = {"resnet18": "torchvision", "gpt2": "transformers"}
     names = [
         name
-        for name in arguments.networks.split(",")
+        for name in arguments.networks
         if importlib.util.find_spec(needs.get(name, "torch")) is not None
     ]
-    chosen = [tool.replace(";", ", ") for tool in arguments.tools.split(",")]
+    chosen = [named[name] for name in arguments.tools]
     if importlib.util.find_spec("scalene") is None:
         chosen = [tool for tool in chosen if not tool.startswith("scalene")]
     print(f"{tools.machine()}\n")

@@ -176,15 +176,16 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="fewer tools, one session, one round")
     parser.add_argument("--sessions", type=int, help="fresh processes so many times (default: 3)")
     parser.add_argument("--rounds", type=int, help="of each workload in a session (default: 3)")
-    parser.add_argument("--workloads", help="names, separated by commas")
-    parser.add_argument("--tools", help="names, separated by commas")
+    known = [workload.name for workload in workloads.ALL]
+    parser.add_argument("--workloads", type=tools.some_of(known), help="separated by commas")
+    known = [tool.name for tool in tools.TOOLS]
+    parser.add_argument("--tools", type=tools.some_of(known), help="separated by commas")
     parser.add_argument("--steps", action="store_true", help="what an event's time goes into")
     parser.add_argument("--against", type=Path, metavar="FOLDER", help="another checkout, built")
     arguments = parser.parse_args()
     if arguments.steps:
-        arguments.tools = ",".join(STEPS)
-    names = arguments.tools.split(",") if arguments.tools else QUICK if arguments.quick else None
-    chosen = tools.available(names)
+        arguments.tools = STEPS
+    chosen = tools.available(arguments.tools or (QUICK if arguments.quick else None))
     if "native" not in {tool.name for tool in chosen}:
         chosen.insert(0, tools.by_name("native"))
     if arguments.against:
@@ -192,7 +193,7 @@ def main() -> None:
         chosen = [tools.by_name("native"), here, tools.of_checkout("against", arguments.against)]
     programs = workloads.available()
     if arguments.workloads:
-        programs = [workloads.by_name(name) for name in arguments.workloads.split(",")]
+        programs = [workloads.by_name(name) for name in arguments.workloads]
     usual = 1 if arguments.quick else 3
     sessions, rounds = arguments.sessions or usual, arguments.rounds or usual
     print(f"{tools.machine()}; {sessions} x {rounds} rounds\n")

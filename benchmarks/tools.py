@@ -12,6 +12,7 @@ affects them equally.
 
 from __future__ import annotations
 
+import argparse
 import gc
 import importlib.util
 import os
@@ -22,7 +23,7 @@ import sys
 import sysconfig
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -71,7 +72,20 @@ def by_name(name: str) -> Tool:
     return next(tool for tool in TOOLS if tool.name == name)
 
 
-def available(names: list[str] | None = None) -> list[Tool]:
+def some_of(known: Iterable[str]) -> Callable[[str], list[str]]:
+    """The type of an argument: some of these names, separated by commas."""
+    names = [*known]
+
+    def some(text: str) -> list[str]:
+        for name in (chosen := text.split(",")):
+            if name not in names:
+                raise argparse.ArgumentTypeError(f"no {name!r} among {', '.join(names)}")
+        return chosen
+
+    return some
+
+
+def available(names: Sequence[str] | None = None) -> list[Tool]:
     """These tools, by default all but steps; without viztracer if it is not installed."""
     chosen = [by_name(name) for name in names or [tool.name for tool in TOOLS if not tool.is_step]]
     if importlib.util.find_spec("viztracer") is None:
