@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from _blake2 import blake2b
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import partial
 from itertools import starmap
 from struct import iter_unpack
 
 from taupy.dataclass import dataclass
 from taupy.model.profile import CallTree
-from taupy.profiledb.flat_rows import FlatRows
 from taupy.profiledb.identity import _POSITIVE
 
 TYPE_CHECKING = False
@@ -117,29 +116,15 @@ def callpath_ids(parent: Column, timers: Column, depth: Column) -> Column:
     return ids
 
 
-def ascending(ids: array[int], is_wide: bool) -> array[int]:
-    """The positions of ids in the order of the ids.
-
-    Args:
-        is_wide: whether using NumPy pays off.
-    """
-    if is_wide:
-        return array("q", whole(ids).argsort().tobytes())
-    return array("q", sorted(range(len(ids)), key=ids.__getitem__))
+def is_deep(depth: Column) -> bool:
+    """Whether climbing from each row of a tree takes longer than going through it row by row."""
+    return bool(depth.sum() > _CLIMBS * len(depth))
 
 
-def repeats(ids: Column, order: Column) -> bool:
-    """Whether any two ids are equal; `order` sorts them."""
-    ordered = ids[order]
-    return bool((ordered[1:] == ordered[:-1]).any())
-
-
-def outermost(parent: Column, keys: Column, depth: Column) -> Column | None:
-    """Which rows are outermost, as in `model/forest.py`; None if the tree is too deep for it."""
+def outermost(parent: Column, keys: Column) -> Column:
+    """Which rows are outermost, as in `model/forest.py`; of a tree that is not deep."""
     import numpy as np
 
-    if depth.sum() > _CLIMBS * len(parent):
-        return None
     inside = np.zeros(len(parent), bool)
     climbing, above = np.arange(len(parent)), parent
     while len(climbing):
@@ -149,25 +134,6 @@ def outermost(parent: Column, keys: Column, depth: Column) -> Column | None:
         inside[climbing[alike]] = True
         climbing, above = climbing[~alike], parent[above[~alike]]
     return ~inside
-
-
-def flat_rows(tree: CallTree, timers: Sequence[int], on_stream: bool) -> FlatRows | None:
-    """What `FlatRows.of` returns for sums of `model/flat.py`; None if the tree is too deep."""
-    import numpy as np
-
-    keys = np.array(timers, "i8")
-    flat = flat_sums(tree, keys, depths(whole(tree.parent)))
-    if flat is None:
-        return None
-    ran = flat.calls > 0 if on_stream else flat.is_any()
-    return FlatRows(
-        column(keys[flat.first][ran]),
-        calls=column(flat.calls[ran]),
-        subroutines=column(flat.subroutines[ran]),
-        inclusive={name: column(numbers[ran]) for name, numbers in flat.inclusive.items()},
-        exclusive={name: column(numbers[ran]) for name, numbers in flat.exclusive.items()},
-        largest={name: int(numbers.max()) for name, numbers in flat.inclusive.items()},
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,13 +160,11 @@ class FlatColumns:
         return is_any
 
 
-def flat_sums(tree: CallTree, keys: Column, depth: Column) -> FlatColumns | None:
-    """Sum a tree by `keys`, which are not negative; None if it is too deep."""
+def flat_sums(tree: CallTree, keys: Column) -> FlatColumns:
+    """Sum a tree that is not deep by `keys`, which are not negative."""
     import numpy as np
 
-    top = outermost(whole(tree.parent), keys, depth)
-    if top is None:
-        return None
+    top = outermost(whole(tree.parent), keys)
     order = keys.argsort()
     starts = np.flatnonzero(np.diff(keys[order], prepend=-1))
 

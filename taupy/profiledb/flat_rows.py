@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from taupy.dataclass import dataclass
@@ -56,6 +55,4 @@ class FlatRows:
     def measured(self, metric: str) -> Iterator[tuple[int, int | None, int | None]]:
         """Timer, inclusive and exclusive, for the timers that have the metric."""
         cells = zip(self.timers, self.inclusive[metric], self.exclusive[metric], strict=True)
-        if isinstance(self.inclusive[metric], array):
-            return cells  # every row has a value
         return (cell for cell in cells if cell[1] is not None)

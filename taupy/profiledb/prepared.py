@@ -1,6 +1,7 @@
 """Compute the rows of one thread before the database is locked, and insert them afterwards.
 
-Rows are inserted sorted by the keys of their tables.
+Rows are inserted sorted by the keys of their tables. `prepared_forest.py` does the same with whole
+columns, for large threads and for many small ones.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from taupy.dataclass import dataclass, replace
 from taupy.model.flat import flat_sums
 from taupy.model.profile import CallTree, Thread, ThreadProfile, UserEvent
-from taupy.profiledb import bulk, columns
+from taupy.profiledb import bulk
 from taupy.profiledb.flat_rows import FlatRows
 from taupy.profiledb.identity import callpath_ids
 from taupy.profiledb.records import (
@@ -30,15 +31,12 @@ if TYPE_CHECKING:
     from typing import Any, TypeVar
 
     from taupy.model.collectives import Collectives, Stretches
-    from taupy.profiledb.columns import Column
 
     OfRows = TypeVar("OfRows", "Collectives", "Stretches")
 
-_INTO_CALLPATH = "INSERT INTO callpath (id, timer_id, parent_id, depth)"
-_CALLPATH = "(?, ?, ?, ?)"
-_IF_NEW = " ON CONFLICT DO NOTHING"
-_ROWS_A_LEVEL = 50
-"""Mean number of rows per level of a tree from which level-wise processing pays off."""
+INTO_CALLPATH = "INSERT INTO callpath (id, timer_id, parent_id, depth)"
+CALLPATH = "(?, ?, ?, ?)"
+IF_NEW = " ON CONFLICT DO NOTHING"
 
 
 @dataclass(slots=True)
@@ -51,7 +49,6 @@ class PreparedThread:
     depth: array[int]
     order: array[int]  # rows by call-path id, the order of the tables' keys
     flat: FlatRows
-    is_wide: bool  # inserted as whole columns
     of_profile: list[int]  # ids of its profile's timers
 
     @classmethod
@@ -59,15 +56,8 @@ class PreparedThread:
         """Prepare a thread; `timers` are the ids of its profile's timers."""
         tree = measured.tree
         timer_column = array("q", map(timers.__getitem__, tree.timer))
-        is_wide = columns.wide(tree)
-        depth = _depth(tree.parent, is_wide)
-        callpaths = (
-            callpaths_of(tree.parent, timer_column, columns.whole(depth))
-            if is_wide
-            else callpath_ids(tree.parent, timer_column)
-        )
-        order = columns.ascending(callpaths, is_wide)
-        if _repeats(callpaths, order, is_wide):
+        callpaths = callpath_ids(tree.parent, timer_column)
+        if len(set(callpaths)) < len(callpaths):
             tree, moved = _without_duplicate_paths(tree, callpaths)
             once = replace(
                 measured,
@@ -82,14 +72,14 @@ class PreparedThread:
                 inputs=[own._replace(row=moved[own.row]) for own in measured.inputs],
             )
             return cls.of(once, timers)
+        on_stream = measured.thread.kind == "stream"
         return cls(
             measured,
             timers=timer_column,
             callpaths=callpaths,
-            depth=depth,
-            order=order,
-            flat=_flat(tree, timer_column, measured.thread.kind == "stream", is_wide),
-            is_wide=is_wide,
+            depth=_depth(tree.parent),
+            order=array("q", sorted(range(len(tree)), key=callpaths.__getitem__)),
+            flat=FlatRows.of(flat_sums(tree, timer_column), tree.inclusive, on_stream),
             of_profile=timers,
         )
 
@@ -142,10 +132,6 @@ class PreparedThread:
             )
 
     def _add_callpaths(self, connection: sqlite3.Connection) -> None:
-        if self.is_wide:
-            table = (self.callpaths, self.timers, self.measured.tree.parent, self.depth, self.order)
-            add_callpath_columns(connection, *map(columns.whole, table))
-            return
         cells = zip(
             self._sorted(self.callpaths),
             self._sorted(self.timers),
@@ -153,7 +139,7 @@ class PreparedThread:
             self._sorted(self.depth),
             strict=True,
         )
-        bulk.insert(connection, _INTO_CALLPATH, _CALLPATH, cells, _IF_NEW)
+        bulk.insert(connection, INTO_CALLPATH, CALLPATH, cells, IF_NEW)
 
     def _insert(
         self,
@@ -164,12 +150,7 @@ class PreparedThread:
         second: array[int],
     ) -> None:
         """Insert one row per call path: its id and two values, the `?` in `row`."""
-        if self.is_wide:
-            table = tuple(map(columns.whole, (self.callpaths, first, second)))
-            order = columns.whole(self.order)
-            bulk.insert_columns(connection, insert, row, table, order)
-        else:
-            bulk.insert(connection, insert, row, self._measured_cells(first, second))
+        bulk.insert(connection, insert, row, self._measured_cells(first, second))
 
     def _measured_cells(
         self, inclusive: array[int], exclusive: array[int]
@@ -192,26 +173,6 @@ class PreparedThread:
         for row in self.order:
             above = self.measured.tree.parent[row]
             yield self.callpaths[above] if above >= 0 else None
-
-
-def add_callpath_columns(
-    connection: sqlite3.Connection,
-    callpaths: Column,
-    timers: Column,
-    parent: Column,
-    depth: Column,
-    order: Column,
-) -> None:
-    """Insert call paths, given as columns of ids and of the rows of their parents, in the order of
-    `order`."""
-    is_root = parent[order] < 0
-    roots = (
-        (int(callpaths[at]), int(timers[at]), None, int(depth[at]))
-        for at in order[is_root].tolist()
-    )
-    bulk.insert(connection, _INTO_CALLPATH, _CALLPATH, roots, _IF_NEW)
-    table = (callpaths, timers, callpaths[parent], depth)
-    bulk.insert_columns(connection, _INTO_CALLPATH, _CALLPATH, table, order[~is_root], _IF_NEW)
 
 
 def add_thread(connection: sqlite3.Connection, trial: int, thread: Thread) -> int:
@@ -288,29 +249,7 @@ def thread_ids(connection: sqlite3.Connection, trial: int) -> dict[tuple[int, in
     return {(node, context, thread): id for id, node, context, thread in rows}
 
 
-def _repeats(callpaths: array[int], order: array[int], is_wide: bool) -> bool:
-    if is_wide:
-        return columns.repeats(columns.whole(callpaths), columns.whole(order))
-    return len(set(callpaths)) < len(callpaths)
-
-
-def callpaths_of(parent: array[int], timers: array[int], depth: Column) -> array[int]:
-    """The ids of a large tree's call paths; `depth` is that of its rows."""
-    if int(depth.max()) * _ROWS_A_LEVEL < len(depth):
-        return columns.column(
-            columns.callpath_ids(columns.whole(parent), columns.whole(timers), depth)
-        )
-    return callpath_ids(parent, timers)
-
-
-def _flat(tree: CallTree, timers: array[int], on_stream: bool, is_wide: bool) -> FlatRows:
-    rows = columns.flat_rows(tree, timers, on_stream) if is_wide else None
-    return FlatRows.of(flat_sums(tree, timers), tree.inclusive, on_stream) if rows is None else rows
-
-
-def _depth(parent: array[int], is_wide: bool) -> array[int]:
-    if is_wide:
-        return array("q", columns.depths(columns.whole(parent)).tobytes())
+def _depth(parent: array[int]) -> array[int]:
     depth: array[int] = array("q")
     for above in parent:
         depth.append(depth[above] + 1 if above >= 0 else 0)

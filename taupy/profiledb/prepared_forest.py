@@ -1,4 +1,4 @@
-"""Many small threads at once, as the columns of one forest: the same rows as `prepared.py`'s.
+"""A large thread, or many small ones at once, as columns: the same rows as `prepared.py`'s.
 
 A server has thousands of threads that end, with few call paths each. Inserted thread by thread,
 each costs a statement per table, and its rows are scattered over the tables, whose keys begin
@@ -15,12 +15,14 @@ from itertools import pairwise
 from taupy.dataclass import dataclass
 from taupy.model.profile import CallTree, ThreadProfile
 from taupy.profiledb import bulk, columns
+from taupy.profiledb.identity import callpath_ids
 from taupy.profiledb.prepared import (
+    CALLPATH,
+    IF_NEW,
+    INTO_CALLPATH,
     PreparedThread,
-    add_callpath_columns,
     add_records,
     add_thread,
-    callpaths_of,
 )
 
 TYPE_CHECKING = False
@@ -28,7 +30,9 @@ if TYPE_CHECKING:
     from taupy.profiledb.columns import Column, FlatColumns
 
 _AT_MOST = 500_000
-"""Rows of a forest, which is held in memory twice."""
+"""Rows of a forest of several threads, which is held in memory twice."""
+_ROWS_A_LEVEL = 50
+"""Mean number of rows per level of a tree from which level-wise processing pays off."""
 
 
 @dataclass(slots=True)
@@ -39,6 +43,7 @@ class PreparedForest:
         first: of each thread, its first row in `tree`; and at last their number.
         owner: of each row, the position of its thread.
         order: rows by call-path id and thread.
+        once: the first row of each call path, in this order.
         flat: by thread, then by timer.
     """
 
@@ -50,6 +55,7 @@ class PreparedForest:
     callpaths: Column
     depth: Column
     order: Column
+    once: Column
     flat: FlatColumns
     of_profile: list[int]
 
@@ -65,32 +71,28 @@ class PreparedForest:
             return None
         import numpy as np
 
-        sizes = np.diff(np.array(first))
-        owner = np.repeat(np.arange(len(measured)), sizes)
-        parent = columns.whole(tree.parent)
-        parent = np.where(parent < 0, -1, parent + np.array(first)[owner])
-        tree.parent = columns.column(parent)
-        timer_ids = np.array(timers, "i8")[columns.whole(tree.timer)]
-        depth = columns.depths(parent)
-        callpaths = columns.whole(callpaths_of(tree.parent, columns.column(timer_ids), depth))
-        order = np.lexsort((owner, callpaths))
-        ids, owners = callpaths[order], owner[order]
-        if ((ids[1:] == ids[:-1]) & (owners[1:] == owners[:-1])).any():
+        depth = columns.depths(columns.whole(tree.parent))
+        if columns.is_deep(depth):
             return None
-        rank = np.unique(timer_ids, return_inverse=True)[1]
-        flat = columns.flat_sums(tree, owner * len(timers) + rank, depth)
-        if flat is None:
+        owner = np.repeat(np.arange(len(measured)), np.diff(np.array(first)))
+        ids, ranks = np.array(timers, "i8"), np.unique(timers, return_inverse=True)[1]
+        of_timers = columns.whole(tree.timer)
+        callpaths = _callpaths(columns.whole(tree.parent), ids[of_timers], depth)
+        order = callpaths.argsort(kind="stable")  # of equal ones, by thread
+        is_again = np.diff(callpaths[order], prepend=-1) == 0
+        if (is_again & (np.diff(owner[order], prepend=-1) == 0)).any():
             return None
         return cls(
             measured,
             tree,
             first,
             owner=owner,
-            timers=timer_ids,
+            timers=ids[of_timers],
             callpaths=callpaths,
             depth=depth,
             order=order,
-            flat=flat,
+            once=order[~is_again],
+            flat=columns.flat_sums(tree, owner * len(timers) + ranks[of_timers]),
             of_profile=timers,
         )
 
@@ -111,7 +113,8 @@ class PreparedForest:
             self.order,
         )
         of_timers = (threads[self.owner[flat.first]], self.timers[flat.first])
-        ran = np.flatnonzero(flat.is_any())
+        on_stream = self.measured[0].thread.kind == "stream"  # see `FlatSums.has_run`
+        ran = np.flatnonzero(flat.calls > 0 if on_stream else flat.is_any())
         bulk.insert_columns(
             connection,
             "INSERT INTO timer_call (trial_id, thread_id, timer_id, calls, subroutines)",
@@ -155,11 +158,15 @@ class PreparedForest:
 
     def _add_callpaths(self, connection: sqlite3.Connection) -> None:
         """Insert the call paths of all threads, each once."""
-        import numpy as np
-
-        once = np.unique(self.callpaths, return_index=True)[1]
-        parent = columns.whole(self.tree.parent)
-        add_callpath_columns(connection, self.callpaths, self.timers, parent, self.depth, once)
+        parent, once = columns.whole(self.tree.parent), self.once
+        is_root = parent[once] < 0
+        roots = (
+            (int(self.callpaths[at]), int(self.timers[at]), None, int(self.depth[at]))
+            for at in once[is_root].tolist()
+        )
+        bulk.insert(connection, INTO_CALLPATH, CALLPATH, roots, IF_NEW)
+        table = (self.callpaths, self.timers, self.callpaths[parent], self.depth)
+        bulk.insert_columns(connection, INTO_CALLPATH, CALLPATH, table, once[~is_root], IF_NEW)
 
 
 def prepared(
@@ -167,7 +174,7 @@ def prepared(
 ) -> Iterator[PreparedThread | PreparedForest]:
     """Prepare threads for the database, in their order."""
     for group in _groups(threads):
-        forest = PreparedForest.of(group, timers) if len(group) > 1 else None
+        forest = PreparedForest.of(group, timers)
         if forest is not None:
             yield forest
         else:
@@ -204,17 +211,25 @@ def _is_small(measured: ThreadProfile) -> bool:
     )
 
 
+def _callpaths(parent: Column, timers: Column, depth: Column) -> Column:
+    """The ids of a tree's call paths."""
+    if int(depth.max()) * _ROWS_A_LEVEL < len(depth):
+        return columns.callpath_ids(parent, timers, depth)
+    return columns.whole(callpath_ids(parent.tolist(), timers.tolist()))
+
+
 def _joined(trees: Sequence[CallTree]) -> tuple[CallTree, list[int]]:
-    """The trees one after the other, with parents still counted from the tree's first row; and
-    each tree's first row, and at last the number of rows."""
+    """The trees one after the other; and each one's first row, and at last the number of rows."""
+    if len(trees) == 1:
+        return trees[0], [0, len(trees[0])]
     first = [0]
     joined = CallTree(
         inclusive={name: array("q") for name in trees[0].inclusive},
         exclusive={name: array("q") for name in trees[0].inclusive},
     )
     for tree in trees:
+        joined.parent.extend(above + first[-1] if above >= 0 else -1 for above in tree.parent)
         joined.timer += tree.timer
-        joined.parent += tree.parent
         joined.calls += tree.calls
         joined.subroutines += tree.subroutines
         for name, inclusive in tree.inclusive.items():

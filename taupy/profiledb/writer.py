@@ -12,6 +12,7 @@ from array import array
 from datetime import UTC, datetime, timedelta
 
 from taupy.model import host_clocks, invariants, job
+from taupy.model.forest import ascending
 from taupy.model.profile import Profile, Timer
 from taupy.profiledb import bulk, columns
 from taupy.profiledb.database import ProfileDB
@@ -369,7 +370,7 @@ def add_timers(
     timer_of = dict(zip(ids, timers, strict=True))
     timers = list(timer_of.values())
     unsorted = array("q", timer_of)
-    order = columns.ascending(unsorted, len(unsorted) >= columns.ROWS).tolist()
+    order = ascending(unsorted)
     ids = [unsorted[at] for at in order]
 
     def in_order(column: list[_Cell]) -> list[_Cell]:

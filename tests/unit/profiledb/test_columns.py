@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from array import array
 from dataclasses import replace
 from random import Random
@@ -12,7 +13,8 @@ from taupy.model import invariants
 from taupy.model.profile import UserEvent
 from taupy.profiledb import columns
 from taupy.profiledb.database import ProfileDB
-from taupy.profiledb.prepared_forest import PreparedForest
+from taupy.profiledb.identity import timer_ids
+from taupy.profiledb.prepared_forest import PreparedForest, prepared
 from taupy.profiledb.writer import add_profile
 from tests.builders import wide_profile
 
@@ -53,6 +55,26 @@ def test_whole_columns_store_what_rows_store(tmp_path, monkeypatch, shape):
     assert len(fast["timer_call"]) == len({*tree.timer} - launching)
 
 
+def test_a_large_thread_takes_no_call_for_each_of_its_rows(monkeypatch):
+    profile = wide_profile(3_000)
+    timers = timer_ids(profile.timers)
+
+    def calls() -> int:
+        made = []
+        sys.setprofile(lambda _, event, arg: made.append(event))
+        try:
+            ready = list(prepared(profile.threads, timers))
+        finally:
+            sys.setprofile(None)
+        assert len(ready) == 1
+        return len(made)
+
+    calls()  # imports NumPy
+    assert calls() < 3_000
+    monkeypatch.setattr(columns, "ROWS", 1 << 60)
+    assert calls() > 3_000
+
+
 def test_numbers_whose_sum_has_no_room_go_the_other_way():
     tree = wide_profile(3_000).threads[0].tree
     tree.inclusive["time"][5] = 1 << 62
@@ -84,13 +106,14 @@ def small_threads(count: int, rows: int = 40):
 
 
 def as_forests(monkeypatch) -> list[int]:
-    """Sizes of the forests that are made."""
+    """Sizes of the forests of several threads that are made; 0 for one that is not."""
     sizes: list[int] = []
     prepare = PreparedForest.of
 
     def of(measured, timers):
         forest = prepare(measured, timers)
-        sizes.append(len(forest.measured) if forest else 0)
+        if len(measured) > 1:
+            sizes.append(len(forest.measured) if forest else 0)
         return forest
 
     monkeypatch.setattr(PreparedForest, "of", of)
