@@ -29,7 +29,8 @@ _OPTIONS = (  # options that change the cost of a call
     "counters_by_rdpmc",
     "counters_whole",
 )
-_CALLS = 200
+_CALLS = 50
+"""In a round. The program waits, and more calls do not make the answer steadier."""
 _ROUNDS = 7
 _UNKNOWN = float("inf")
 _LINES_OF_BARE = 2  # in each turn
@@ -94,7 +95,7 @@ def calibrate(early: tuple[int, int], options: dict[str, Any]) -> dict[str, floa
         }
     )
     try:
-        inside = min(_inside(engine.flat) for _ in range(_ROUNDS))
+        inside = _inside(engine.flat)
         measured = _fastest(_small_loop)
     finally:
         engine.stop()
@@ -110,12 +111,16 @@ def calibrate(early: tuple[int, int], options: dict[str, Any]) -> dict[str, floa
 
 
 def _inside(flat: Callable[[], list[tuple[Any, ...]]]) -> float:
-    """Recorded time of a call of the empty routine in one round, in ns: the mean of all rounds
-    would have whatever interrupted one of them."""
-    before = _of_empty(flat())
-    _empty_loop(_CALLS)
-    calls, inclusive = map(int.__sub__, _of_empty(flat()), before)
-    return inclusive / calls if calls else _UNKNOWN
+    """Recorded time of a call of the empty routine, in ns: the least mean of a round. That of all
+    rounds would have whatever interrupted one of them."""
+    best, before = _UNKNOWN, _of_empty(flat())
+    for _ in range(_ROUNDS):
+        _empty_loop(_CALLS)
+        now = _of_empty(flat())
+        calls, inclusive = map(int.__sub__, now, before)
+        best = min(best, inclusive / calls if calls else _UNKNOWN)
+        before = now
+    return best
 
 
 def _of_empty(rows: list[tuple[Any, ...]]) -> tuple[int, int]:
