@@ -282,7 +282,9 @@ void hooks_lines(PyObject *code)
 
 int hooks_install(void)
 {
-    static const int tools[] = {4, 3, 5, 1, 0}; /* 2 is cProfile's: leave it free */
+    /* 2 is cProfile's: leave it free. The interpreter finds those up to 3 by a shorter way, at each
+     * event. */
+    static const int tools[] = {3, 4, 5, 1, 0};
     PyObject *monitoring = PySys_GetObject("monitoring"); /* borrowed */
     long set = 0;
     if (monitoring == NULL || PyType_Ready(&callback_type) != 0)
