@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import os
 import shlex
+import shutil
 import sys
 import threading
 from importlib import import_module
@@ -116,15 +117,23 @@ def screen(monkeypatch):
     os.close(ours)
 
 
-@pytest.fixture
-def folder(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("TAUPY_STATE_DIR", str(tmp_path / "state"))
-    for path in ("taupy.db", "b.db"):
+@pytest.fixture(scope="module")
+def databases(tmp_path_factory):
+    made = [tmp_path_factory.mktemp("databases") / name for name in ("taupy.db", "b.db")]
+    for path in made:
         with ProfileDB.open(path, create=True) as db:
             add_profile(db, small_profile(1))
             add_profile(db, small_profile(2))
             add_profile(db, cpu_trial(3))
+    return made
+
+
+@pytest.fixture
+def folder(databases, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TAUPY_STATE_DIR", str(tmp_path / "state"))
+    for path in databases:
+        shutil.copy(path, tmp_path)
     (tmp_path / "x.txt").write_text("main (a.py:1);f (a.py:2) 3\n")
     return tmp_path
 
