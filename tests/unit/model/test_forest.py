@@ -113,7 +113,8 @@ def test_rows_have_the_same_sums_and_positions_among_many_as_among_few(monkeypat
 _ROWS = 200_000
 
 
-def _scattered() -> tuple[array[int], list[int]]:
+@pytest.fixture(scope="module")
+def scattered() -> tuple[array[int], list[int]]:
     """A tree of two callees each whose rows are in no order, as those of a database, and an order
     of these."""
     random = Random(11)
@@ -133,8 +134,8 @@ def _sums(parent: array[int], order: list[int]) -> None:
 
 
 @pytest.mark.parametrize("work", [preorder, taken, _members, _sums])
-def test_many_rows_take_less_time_with_numpy(work, monkeypatch):
-    parent, order = _scattered()
+def test_many_rows_take_less_time_with_numpy(work, scattered, monkeypatch):
+    parent, order = scattered
 
     def without_numpy():
         with monkeypatch.context() as patch:
