@@ -4,7 +4,8 @@ A new process is a descendant if its parent is, or if it is the same user's and 
 variable that names the run folder (a daemon, whose parent has ended). The variable holds a number
 that only the run's own processes have. The kernel reports the id of the latest process or
 thread: if few have begun since the last look, each is examined, else /proc is listed. A new process
-at first has its parent's command and soon executes its own, so the command is read again.
+at first has its parent's command and soon executes its own, so the command is read again; on a busy
+machine several times, while it is still the parent's.
 """
 
 import posix
@@ -21,6 +22,7 @@ WAITING = b"taupy-waiting"
 _ENVIRONMENT_BYTES = 1 << 16
 _EXIT_SIGNAL = 35  # of the fields in /proc/PID/stat
 _FEW = 256  # up to this many new ids it is cheaper to try each than to list all processes
+_LOOKS_AT_A_COPY = 5  # one that never executes another program costs no more
 _IN_TIME_NS = 150_000_000  # a process that lives for 200 ms is found and its command read
 
 
@@ -30,13 +32,21 @@ class Descendant(SeenProcess):
     Attributes:
         pidfd: -1 if the kernel has none; the receiver closes it.
         start: as in `processes.process_start`; 0 if not requested.
+        place: where it is noted, -1 before.
+        looks: how often the command was compared with its parent's.
     """
 
-    __slots__ = ("pidfd", "start")
+    __slots__ = ("looks", "pidfd", "place", "start")
 
     def __init__(self, pid: int, born: "Born", looked_ns: int, command: bytes) -> None:
         self.pidfd, parent, self.start = born
+        self.place, self.looks = -1, 0
         super().__init__(pid, parent, looked_ns, command)
+
+    def is_read_anew(self) -> bool:
+        """Read the command again; whether it is another one now."""
+        before, self.command = self.command, _command(self.pid) or self.command
+        return self.command != before
 
 
 class Descendants:
@@ -61,21 +71,26 @@ class Descendants:
         self.newest = 0
         self.unborn: set[int] = set()  # ids already assigned to processes not yet seen
         self.pending: list[Descendant] = []  # they may still become another program
+        self.copies: list[Descendant] = []  # returned with their parents' commands
         self.looked_ns = self.longest_ns = self.unseen = 0
         self.is_hurried = False
 
     def look(self, now: int, hurried: bool = False) -> list[Descendant]:
-        """Return the processes found at the last look, with their current commands; find new ones.
+        """Return the processes found at the last look, with their current commands, and those
+        returned before with their parents' that have others now; find new ones.
 
         Args:
             hurried: find new ones only if that does not take long, and read their commands at the
                 next look only.
         """
-        descendants, self.pending = self.pending, []
-        for descendant in descendants:
-            descendant.command = _command(descendant.pid) or descendant.command
+        copies = [copy for copy in self.copies if copy.pid in self.tree]
+        changed = [copy for copy in copies if copy.is_read_anew()]
+        found, self.pending = self.pending, []
+        for descendant in found:
+            descendant.is_read_anew()
+        self.copies = _with_the_parents_command(copies + found)
         self.find(now, hurried)
-        return [descendant for descendant in descendants if not _is_helper(descendant.command)]
+        return [one for one in changed + found if not _is_helper(one.command)]
 
     def find(self, now: int, hurried: bool) -> None:
         self.is_hurried = hurried
@@ -150,6 +165,19 @@ class Descendants:
         begin, prefix, rest = _environment(self.root).partition(self.prefix)
         value, end, _ = rest.partition(b"\0")
         return prefix + value + end if end and (not begin or begin.endswith(b"\0")) else b""
+
+
+def _with_the_parents_command(descendants: list[Descendant]) -> list[Descendant]:
+    """Those that may not have executed a program of their own yet."""
+    commands: dict[int, bytes] = {}
+    kept = []
+    for one in descendants:
+        if one.parent not in commands:
+            commands[one.parent] = _command(one.parent)
+        one.looks += 1
+        if one.command == commands[one.parent] and one.looks < _LOOKS_AT_A_COPY:
+            kept.append(one)
+    return kept
 
 
 Born = tuple[int, int, int]

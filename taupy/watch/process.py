@@ -220,9 +220,12 @@ class Watch:
         """Note processes below the program, and watch them for their ends."""
         now = time.monotonic_ns()
         for descendant in self.descendants.look(now, hurried):
-            if self.noted < heartbeat.SEEN_AT_MOST:
-                posix.pwrite(self.seen_file, descendant.packed(), self.noted * heartbeat.SEEN_BYTES)
+            if descendant.place < 0 and self.noted < heartbeat.SEEN_AT_MOST:
+                descendant.place = self.noted
                 self.noted += 1
+            if descendant.place >= 0:
+                place = descendant.place * heartbeat.SEEN_BYTES
+                posix.pwrite(self.seen_file, descendant.packed(), place)
         for new in self.descendants.pending:
             if self.has(new.pid, new.start):
                 if new.pidfd >= 0:

@@ -273,6 +273,39 @@ def test_processes_below_the_program_are_found_with_their_commands(folder, monke
         child.communicate()
 
 
+def test_a_process_that_executes_its_program_late_has_its_command(folder):
+    """On a busy machine it may still be a copy of its parent at the second look."""
+    code = (
+        "import os, sys, time\n"
+        "if os.fork() == 0: sys.stdin.readline(); os.execlp('sleep', 'sleep', '63')\n"
+        "time.sleep(60)"
+    )
+    child = subprocess.Popen(
+        [sys.executable, "-c", code], start_new_session=True, stdin=subprocess.PIPE
+    )
+    watch = watch_of(folder, child.pid)
+    watch.add(child.pid)
+
+    def commands():
+        watch.account()
+        return [one.command for one in heartbeat.read_seen(folder)]
+
+    try:
+        until = time.monotonic() + 60
+        while not (found := commands()):
+            assert time.monotonic() < until
+            time.sleep(0.01)
+        assert found == [Path(f"/proc/{child.pid}/cmdline").read_bytes()]
+        child.stdin.write(b"go\n")
+        child.stdin.flush()
+        wait_for_commands(child.pid, [b"sleep\x0063\0"])
+        assert commands() == [b"sleep\x0063\0"]
+        assert commands() == [b"sleep\x0063\0"] and not watch.descendants.copies
+    finally:
+        os.killpg(child.pid, signal.SIGKILL)
+        child.communicate()
+
+
 def last_begun(monkeypatch, number):
     text = b"0.1 0.2 0.3 1/2 %d\n" % number
     monkeypatch.setattr(descendants_module, "_last_begun", lambda: int(text.split()[-1]))
