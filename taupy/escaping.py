@@ -7,7 +7,7 @@ spreadsheet formulas. Whatever leaves taupy for a reader passes one of these fun
 
 - `visible` for one line on a terminal or in a log; `guarded` for lines that are complete
 - `csv_cell` for a spreadsheet, `markdown` for Markdown, `json_visible` for JSON
-- `html` and `script_json` for a page, which begins with `page_head`
+- `html` for a page, which begins with `page_head`
 - `framed` for a page within another one
 
 `columns` is the one answer to how wide a line on a terminal may be.
@@ -158,14 +158,6 @@ def entities(text: str) -> str:
 def guarded_page(page: str) -> str:
     """A page of another program's making, without letters that turn or hide text."""
     return page if page.isascii() and page.isprintable() else page.translate(_PAGES)
-
-
-def script_json(data: object) -> str:
-    """JSON for a script element, which only `</` and `<!--` could end or change."""
-    import json
-
-    text = json.dumps(data, ensure_ascii=True, separators=(",", ":"))
-    return text.replace("<", "\\u003c")
 
 
 def framed(page: str, title: str, height: int) -> str:

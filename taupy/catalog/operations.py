@@ -64,14 +64,6 @@ def reduction(inputs: int, outputs: int = 1, itemsize: int = 4, flop_each: float
     return Work(float(flop), float((inputs + outputs) * itemsize))
 
 
-def linear(batch: int, inputs: int, outputs: int, itemsize: int = 4, bias: bool = True) -> Work:
-    """A fully connected layer, forward."""
-    work = matmul(batch, outputs, inputs, itemsize)
-    if bias:
-        work += Work(float(batch * outputs), float(outputs * itemsize))
-    return work
-
-
 def conv2d_output(size: int, kernel: int, stride: int = 1, padding: int = 0) -> int:
     """Rows (or columns) of a convolution's result."""
     return (size + 2 * padding - kernel) // stride + 1

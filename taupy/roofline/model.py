@@ -22,11 +22,6 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 
-def attainable(intensity: float, peak: float, bandwidth: float) -> float:
-    """The roof at an arithmetic intensity [flop/B], in flop/s (Williams et al., 2009)."""
-    return min(peak, intensity * bandwidth)
-
-
 def ridge(peak: float, bandwidth: float) -> float:
     """Machine balance: the intensity at which a processor becomes compute-bound."""
     return peak / bandwidth

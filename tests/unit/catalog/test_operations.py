@@ -54,4 +54,3 @@ def test_sums_and_functions_of_elements():
     assert operations.elementwise(100, 200) == (100, 1200)
     total = operations.dot(1) + operations.dot(1)
     assert total == (4, 24)
-    assert operations.linear(2, 3, 4).flop == 2 * 2 * 3 * 4 + 8
