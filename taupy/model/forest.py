@@ -127,23 +127,12 @@ def members(keys: Sequence[int], count: int) -> Callable[[int], list[int]]:
     return of_key
 
 
-def sums_by_key(keys: Sequence[int], count: int, values: Sequence[float]) -> Sequence[float]:
+def sums_by_key(keys: Sequence[int], count: int, values: Sequence[float]) -> list[float]:
     """The sum of each key's values."""
-    if isinstance(values, array) and len(values) >= MANY and _add_up(values):
-        import numpy as np
-
-        whole = np.zeros(count, "i8")
-        np.add.at(whole, np.array(keys, "i8"), np.array(values, "i8"))
-        return array("q", whole.tobytes())
     of_keys: list[float] = [0] * count
     for key, value in zip(keys, values, strict=True):
         of_keys[key] += value
     return of_keys
-
-
-def _add_up(values: array[int]) -> bool:
-    """Whether all sums of parts of a column fit into 64 bits."""
-    return max(map(abs, (min(values), max(values)))) * len(values) < 1 << 63
 
 
 def by_first(keys: Sequence[int]) -> tuple[list[int], list[int]]:

@@ -6,6 +6,7 @@ from array import array
 from collections.abc import Sequence
 
 from taupy.instrument.runfolder import RunSettings
+from taupy.model.forest import subroutines
 from taupy.model.metric import Metric
 from taupy.model.profile import CallTree, Timer
 
@@ -36,18 +37,11 @@ def tree(thread: PartThread, timer_of: Sequence[int], root: int) -> CallTree:
     """The tree of a thread without metrics other than time; its rows are those of the part."""
     parent: array[int] = thread.parent
     timer = array("q", [root if at < 0 else timer_of[at] for at in thread.routine])
-    measured = CallTree(timer, parent, thread.calls, _sums_below(thread.calls, parent))
+    measured = CallTree(timer, parent, thread.calls, subroutines(parent, thread.calls))
     if not thread.native:  # otherwise the time by routine is unknown
         inclusive, exclusive = _whole_and_own(thread.inclusive, parent)
         measured.inclusive["time"], measured.exclusive["time"] = inclusive, exclusive
     return measured
-
-
-def _sums_below(column: array[int], parent: array[int]) -> array[int]:
-    below = array("q", bytes(8 * len(column)))
-    for row in range(1, len(column)):
-        below[parent[row]] += column[row]
-    return below
 
 
 def _whole_and_own(inclusive: array[int], parent: array[int]) -> tuple[array[int], array[int]]:
