@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, Literal, get_args
+from collections.abc import Sequence
+from typing import Any, Final, Literal, TypeVar, get_args
 
 from taupy.dataclass import NamedTuple
 
+Word = TypeVar("Word", bound=str)
 Kind = Literal["host", "launch", "kernel", "communication", "copy", "gap", "wait", "earlier work"]
 """host: routines and calls; launch: from a call to the begin of its work; gap: between two works of
 a stream, or of streams that wait for each other; wait: from the end of the work that a call waits
@@ -82,20 +84,20 @@ def read(value: Any) -> Path:
     """
     step, measured, replayed, parts = value
     return Path(
-        str(step), _ns(measured), _ns(replayed),
-        tuple(Part(_kind(kind), str(place), _ns(ns), _ns(bound))
+        str(step), stored_ns(measured), stored_ns(replayed),
+        tuple(Part(one_of(KINDS, kind), str(place), stored_ns(ns), stored_ns(bound))
               for kind, place, ns, bound in parts),
     )  # fmt: skip
 
 
-def _ns(value: Any) -> int:
+def stored_ns(value: Any) -> int:
     if type(value) is not int or not 0 <= value < 1 << 62:
         raise ValueError(value)
     return value
 
 
-def _kind(value: Any) -> Kind:
-    for kind in KINDS:
-        if value == kind:
-            return kind
+def one_of(words: Sequence[Word], value: Any) -> Word:
+    for word in words:
+        if value == word:
+            return word
     raise ValueError(value)

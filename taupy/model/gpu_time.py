@@ -12,7 +12,7 @@ from typing import Any, Final, Literal, get_args
 
 from taupy.dataclass import NamedTuple, dataclass
 from taupy.model import gpu_path
-from taupy.model.gpu_path import Path
+from taupy.model.gpu_path import Path, one_of, stored_ns
 
 TIME: Final = "taupy.gpu.time."
 """Name of the metadata of a node, with a GPU's context."""
@@ -139,35 +139,23 @@ def parsed(text: str) -> GpuTime | None:
     try:
         whole = json.loads(text)
         idle = tuple(
-            Idle(_cause(cause), _ns(ns), _ns(gaps), _ns(longest),
-                 tuple((str(place), _ns(of_place)) for place, of_place in places))
+            Idle(one_of(CAUSES, cause), stored_ns(ns), stored_ns(gaps), stored_ns(longest),
+                 tuple((str(place), stored_ns(of_place)) for place, of_place in places))
             for cause, ns, gaps, longest, places in whole["idle"]
         )  # fmt: skip
         names = ("compute_ns", "communication_ns", "copies_ns")
-        compute, communication, copies = (_ns(whole[name]) for name in names)
+        compute, communication, copies = (stored_ns(whole[name]) for name in names)
         paths = tuple(map(gpu_path.read, whole.get("paths", ())))
         gaps = tuple(
-            Gap(_ns(at), _ns(ns),
-                tuple((_cause(cause), str(place), _ns(part)) for cause, place, part in parts))
+            Gap(stored_ns(at), stored_ns(ns),
+                tuple((one_of(CAUSES, cause), str(place), stored_ns(part))
+                      for cause, place, part in parts))
             for at, ns, parts in whole.get("gaps", ())
         )  # fmt: skip
         host = str(whole.get("host", ""))
         return GpuTime(compute, communication, copies, idle, host, paths, gaps)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
-
-
-def _ns(value: Any) -> int:
-    if type(value) is not int or not 0 <= value < 1 << 62:
-        raise ValueError(value)
-    return value
-
-
-def _cause(value: Any) -> Cause:
-    for cause in CAUSES:
-        if value == cause:
-            return cause
-    raise ValueError(value)
 
 
 def gpu_name(gpu: tuple[int, int], gpus: Collection[tuple[int, int]], model: str = "") -> str:

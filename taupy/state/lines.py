@@ -12,7 +12,7 @@ from struct import Struct
 
 from taupy.state.folder import Folder
 from taupy.state.limits import RECORD_BYTES
-from taupy.state.values import Damaged
+from taupy.state.values import Damaged, check_numbers
 
 LINES, CODES = "watch.lines", "watch.codes"
 FILES = (LINES, CODES)
@@ -189,7 +189,7 @@ def _read(folder: Folder, *names: str) -> tuple[Head, list[Row], list[Code]] | N
     magic, *numbers = _HEAD.unpack_from(data)
     if magic != _MAGIC:
         raise Damaged(f"{names[0]} is damaged: it does not begin as such a file does")
-    _check(names[0], *numbers[:6], numbers[9])
+    check_numbers(names[0], *numbers[:6], numbers[9])
     if not all(0 <= number < float("inf") for number in numbers[6:9]):
         raise Damaged(f"{names[0]} is damaged: impossible numbers")
     head = Head()
@@ -206,7 +206,7 @@ def _rows(data: bytes) -> "list[tuple[int, ...]]":
 
 def _row(record: "tuple[int, ...]", codes: int) -> Row:
     pid, ticks, thread, state, inner, inner_at, own, own_at, looks, time_ns, squares = record
-    _check(LINES, looks, time_ns)
+    check_numbers(LINES, looks, time_ns)
     if state >= len(STATES) or not 0 <= inner < codes or not NO_CODE <= own < codes:
         raise Damaged(f"{LINES} is damaged: a row refers to what is not there")
     if not 0 <= squares < float("inf"):
@@ -230,11 +230,3 @@ def _codes(data: bytes) -> list[Code]:
         codes_read.append(Code(shown[0], shown[1], first_line, data[at : at + lines]))
         at += lines
     return codes_read
-
-
-_LARGEST = 1 << 62
-
-
-def _check(name: str, *numbers: int) -> None:
-    if not all(0 <= number < _LARGEST for number in numbers):
-        raise Damaged(f"{name} is damaged: impossible numbers")

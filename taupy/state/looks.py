@@ -12,7 +12,7 @@ from struct import Struct
 
 from taupy.state.folder import Folder
 from taupy.state.limits import RECORD_BYTES
-from taupy.state.values import Damaged
+from taupy.state.values import check_numbers
 
 MEMORY, PEAKS, THREADS = "watch.memory", "watch.peaks", "watch.threads"
 FILES = (MEMORY, PEAKS, THREADS)
@@ -33,7 +33,6 @@ HELD_BYTES, PEAK_BYTES, THREAD_BYTES = _HELD.size, _PEAK.size, _THREAD.size
 HELD_AT_MOST = 1 << 15
 PEAKS_AT_MOST = RECORD_BYTES // PEAK_BYTES
 THREADS_AT_MOST = 1 << 14
-_LARGEST = 1 << 62
 
 
 Memory = tuple[int, int, int]
@@ -123,7 +122,7 @@ def read_memory(folder: Folder) -> list[Held]:
     """
     rows = []
     for pid, kind, device, *numbers in _HELD.iter_unpack(_whole(folder, MEMORY, HELD_BYTES)):
-        _check(MEMORY, kind, device, *numbers)
+        check_numbers(MEMORY, kind, device, *numbers)
         rows.append(Held((pid, kind, device), *numbers))
     return rows
 
@@ -133,7 +132,7 @@ def read_peaks(folder: Folder) -> list[Peak]:
     for pid, ticks, at_ns, kib, count, *addresses in _PEAK.iter_unpack(
         _whole(folder, PEAKS, PEAK_BYTES)
     ):
-        _check(PEAKS, at_ns, kib, count)
+        check_numbers(PEAKS, at_ns, kib, count)
         rows.append(Peak(pid, ticks, at_ns, kib, addresses[:count]))
     return rows
 
@@ -143,7 +142,7 @@ def read_threads(folder: Folder) -> list[InPath]:
     for pid, ticks, address, *numbers, owner in _THREAD.iter_unpack(
         _whole(folder, THREADS, THREAD_BYTES)
     ):
-        _check(THREADS, *numbers)
+        check_numbers(THREADS, *numbers)
         rows.append(InPath(pid, ticks, address, owner, numbers[:4], numbers[4:]))
     return rows
 
@@ -155,8 +154,3 @@ def _whole(folder: Folder, name: str, size: int) -> bytes:
     except FileNotFoundError:
         return b""
     return data[: len(data) // size * size]
-
-
-def _check(name: str, *numbers: int) -> None:
-    if not all(0 <= number < _LARGEST for number in numbers):
-        raise Damaged(f"{name} is damaged: impossible numbers")

@@ -58,6 +58,12 @@ class Damaged(ValueError):
     """The bytes are not a record of taupy, or damaged; the message says where and why."""
 
 
+def check_numbers(name: str, *numbers: int) -> None:
+    """Raises Damaged if a number is none that taupy writes; `name`: of the file."""
+    if not all(0 <= number < 1 << 62 for number in numbers):
+        raise Damaged(f"{name} is damaged: impossible numbers")
+
+
 def dumps(value: "Any") -> bytes:
     """The record of a value.
 
