@@ -20,6 +20,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from taupy.model.answer import flat_rows
 from taupy.model.profile import Profile
 from taupy.profiledb import metrics, reader
 from taupy.profiledb.database import ProfileDB
@@ -50,12 +51,12 @@ def measure(path: Path, paths: int) -> None:
     del again
     size = path.stat().st_size / 1e6
     with ProfileDB.open(path) as db:
-        timed("flat profile", lambda: metrics.flat_values(db, 1))
+        timed("flat profile", lambda: flat_rows(metrics.flat_profile(db, 1)))
         timed("the same from the view pprof", lambda: db.rows(PPROF_VIEW))
         timed("20 largest call paths from the view callpaths", lambda: db.rows(LARGEST_PATHS))
-        total = max(row.inclusive for row in metrics.flat_values(db, 1))
-        timed("call tree, 1 % and more", lambda: metrics.tree_values(db, 1, least=total / 100))
-        timed("call tree, whole", lambda: metrics.tree_values(db, 1))
+        total = max(row.inclusive for row in flat_rows(metrics.flat_profile(db, 1)))
+        timed("call tree, 1 % and more", lambda: metrics.call_tree(db, 1, least=total / 100))
+        timed("call tree, whole", lambda: metrics.call_tree(db, 1))
         timed("read the whole profile", lambda: reader.read_profile(db, 1))
     for command in (["trials"], ["pprof"], ["query", PPROF_VIEW, "--csv"]):
         timed(f"taupy {command[0]} (a fresh process)", lambda c=command: taupy(path, *c))

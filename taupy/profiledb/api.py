@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from taupy.escaping import html, visible
 from taupy.frames import frame
+from taupy.model.answer import flat_rows, tree_rows
 from taupy.model.gpu_rows import SiteRow
 from taupy.model.rows import EventRow, FlatRow, ThreadRow, TimelineRow, TreeRow, TrialRow
 from taupy.profiledb import gpu_query, metrics, query, selector
@@ -33,21 +34,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _ROWS_IN_A_NOTEBOOK = 20
-
-
-def open(path: str | os.PathLike[str] | None = None) -> Database:
-    """Open a trial database for reading.
-
-    Args:
-        path: by default `taupy.db` in the current folder, unless another user owns it.
-
-    Raises:
-        taupy.errors.DatabaseError: the file does not exist or cannot be read.
-    """
-    database = Database(usual() if path is None else path)
-    with database._opened():
-        pass
-    return database
 
 
 def usual() -> str:
@@ -235,7 +221,7 @@ class Trial:
             taupy.errors.MissingMetric: the trial does not have the metric.
         """
         with self._database._opened() as db:
-            rows = metrics.flat_values(db, self.row.id, metric)
+            rows = flat_rows(metrics.flat_profile(db, self.row.id, metric))
             return self._values(db, rows, FlatRow._fields, metric)
 
     def callpaths(self, metric: str = "time", *, largest: int | None = None) -> pd.DataFrame:
@@ -253,7 +239,7 @@ class Trial:
         """
         with self._database._opened() as db:
             rows = (
-                metrics.tree_values(db, self.row.id, metric)
+                tree_rows(metrics.call_tree(db, self.row.id, metric))
                 if largest is None
                 else metrics.largest_callpaths(db, self.row.id, metric, largest)
             )

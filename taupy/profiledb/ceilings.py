@@ -79,18 +79,6 @@ def ordered(ceilings: Iterable[Ceiling]) -> list[Ceiling]:
     )
 
 
-def best_ceiling(
-    db: ProfileDB,
-    processor: str,
-    kind: CeilingKind,
-    name: str,
-    *,
-    threads: int | None = None,
-) -> Ceiling | None:
-    """The roof to compare a program with; see `best_of`."""
-    return best_of(ceilings(db, processor=processor), kind, name, threads=threads)
-
-
 def best_of(
     candidates: Sequence[Ceiling], kind: CeilingKind, name: str, *, threads: int | None = None
 ) -> Ceiling | None:

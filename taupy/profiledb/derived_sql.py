@@ -1,6 +1,6 @@
 """Derived metrics as SQL: one statement over the tables, for readers without taupy.
 
-If all metrics cover the same call paths, it returns the same as `metrics.flat_values`: one row
+If all metrics cover the same call paths, it returns the same as `metrics.flat_profile`: one row
 per timer and thread that has a value. For sums over threads, remove the thread from GROUP BY.
 """
 

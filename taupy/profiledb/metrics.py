@@ -2,8 +2,8 @@
 
     resolve(db, trial, "warps_per_inst")      unit, expression, whether it is additive
     answer(db, trial, "warps_per_inst", ("thread", "timer"))     sums and formula
-    flat_values(db, trial, "warps_per_inst")  one row per timer and thread
-    tree_values(db, trial, "warps_per_inst")  one row per call path and thread
+    flat_profile(db, trial, "warps_per_inst")  one row per timer and thread
+    call_tree(db, trial, "warps_per_inst")  one row per call path and thread
 
 A derived metric is computed from the sums of a timer or call path. A row on which a required metric
 was not measured is omitted, or is NaN if rows below it have a value. A row with a divisor of 0 is
@@ -16,12 +16,12 @@ from collections.abc import Sequence
 
 from taupy.errors import NoSuchTrial, TaupyError
 from taupy.model import callpaths, expression
-from taupy.model.answer import Answer, flat_rows, in_order, tree_rows
+from taupy.model.answer import Answer, in_order, tree_rows
 from taupy.model.dimension import dimension, spelled
 from taupy.model.expression import Node
 from taupy.model.formula import bound
 from taupy.model.question import VALUES, Condition, Question, Value
-from taupy.model.rows import FlatRow, TreeRow
+from taupy.model.rows import TreeRow
 from taupy.profiledb.database import ProfileDB, of_a_sound_file
 from taupy.profiledb.dimensions import ids_of, labels, rows_of_ids
 from taupy.profiledb.meaning import COUNTS, Meant, Resolved, TrialMetrics, units_in
@@ -159,37 +159,6 @@ def flat_profile(
     return profile.taken([row for row, here in enumerate(measured) if here])
 
 
-def flat_values(db: ProfileDB, trial_id: int, name: str = "time") -> list[FlatRow]:
-    """Each timer with a value on each thread.
-
-    Sorted by thread, then by decreasing inclusive value, then by name.
-
-    Raises:
-        NoSuchTrial, MissingMetric, UsageError: as `resolve`.
-    """
-    return flat_rows(flat_profile(db, trial_id, name))
-
-
-def tree_values(
-    db: ProfileDB,
-    trial_id: int,
-    name: str = "time",
-    thread: Place | None = None,
-    *,
-    least: float | None = None,
-    deepest: int | None = None,
-) -> list[TreeRow]:
-    """Each call path on each thread, or on one; see `call_tree`.
-
-    In preorder; siblings are sorted by decreasing inclusive value, then by name.
-
-    Raises:
-        NoSuchTrial, MissingMetric, UsageError: as `resolve`.
-    """
-    places = None if thread is None else [thread]
-    return tree_rows(call_tree(db, trial_id, name, places, least=least, deepest=deepest))
-
-
 def call_tree(
     db: ProfileDB,
     trial_id: int,
@@ -233,7 +202,8 @@ def largest_callpaths(
     """
     metric = resolve(db, trial_id, name)
     if metric.source != "measured":
-        every = [row for row in tree_values(db, trial_id, name) if row.exclusive == row.exclusive]
+        rows = tree_rows(call_tree(db, trial_id, name))
+        every = [row for row in rows if row.exclusive == row.exclusive]
         return sorted(every, key=lambda row: -row.exclusive)[:count]
     by = ("thread", "callpath")
     table = values(db, Question((trial_id,), (metric.name,), by, values=VALUES, largest=count))
@@ -242,10 +212,9 @@ def largest_callpaths(
     timers = labels(db, "timer", [*dict.fromkeys(timer for *_, timer in facts.values())])
     numbers = [table.column(value) for value in ("calls", "subroutines")]
     numbers += [table.column(value, metric.name) for value in ("inclusive", "exclusive")]
-    rows = zip(table.row_labels("thread"), paths, *numbers, strict=True)
     return [
         TreeRow._make((*thread[:3], path, *facts[path][:2], *timers[facts[path][2]][0], *row))
-        for thread, path, *row in rows
+        for thread, path, *row in zip(table.row_labels("thread"), paths, *numbers, strict=True)
     ]
 
 

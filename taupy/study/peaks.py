@@ -78,7 +78,8 @@ class Peaks:
 
     def _best(self, processor: str) -> Ceiling | None:
         assert self.name is not None
-        peak = ceilings.best_ceiling(self.db, processor, self.kind, self.name)
+        of_processor = ceilings.ceilings(self.db, processor=processor)
+        peak = ceilings.best_of(of_processor, self.kind, self.name)
         if peak is not None:
             return peak
         sheet = datasheets.datasheet(processor)

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from taupy.commands import main
+from taupy.model.answer import flat_rows
 from taupy.model.question import Condition
 from taupy.profiledb import metrics, query, selector
 from taupy.profiledb.database import ProfileDB
@@ -55,7 +56,7 @@ def printed(name):
 
 
 def values(db, trial, metric):
-    rows = metrics.flat_values(db, selector.trial(db, trial).id, metric)
+    rows = flat_rows(metrics.flat_profile(db, selector.trial(db, trial).id, metric))
     return {row.timer: float(row.exclusive) for row in rows if row.exclusive == row.exclusive}
 
 
@@ -173,9 +174,9 @@ def test_the_exercises_formulas_give_operations_and_intensity(tmp_path):
         trial = add_profile(db, profile)
         for name, expression in module["FORMULAS"].items():
             derived.define(db, name, expression)
-        (row,) = metrics.flat_values(db, trial, "exercise_flop")
+        (row,) = flat_rows(metrics.flat_profile(db, trial, "exercise_flop"))
         assert row.exclusive == 100 + 200 + 2 * 350
-        (row,) = metrics.flat_values(db, trial, "exercise_intensity")
+        (row,) = flat_rows(metrics.flat_profile(db, trial, "exercise_intensity"))
         assert row.exclusive == 1000 / (4 * 32)
         assert metrics.resolve(db, trial, "exercise_intensity").unit == "flop/B"
 

@@ -7,6 +7,7 @@ import pytest
 
 from taupy.collectors import requested
 from taupy.errors import MissingMetric, UsageError
+from taupy.model.answer import flat_rows, tree_rows
 from taupy.model.profile import Timer
 from taupy.profiledb import derived, derived_sql, metrics
 from taupy.profiledb.writer import add_profile
@@ -30,20 +31,18 @@ def counted(db):
 def flat(db, name, trial=1):
     return {
         (row.thread if row.context == 0 else "gpu", row.short_name): (row.inclusive, row.exclusive)
-        for row in metrics.flat_values(db, trial, name)
+        for row in flat_rows(metrics.flat_profile(db, trial, name))
     }
 
 
 def tree(db, name, trial=1):
     return {
         (row.thread if row.context == 0 else "gpu", row.short_name): row.inclusive
-        for row in metrics.tree_values(db, trial, name)
+        for row in tree_rows(metrics.call_tree(db, trial, name))
     }
 
 
 def test_a_measured_metric_is_what_it_was(counted):
-    assert metrics.flat_values(counted, 1, "time") == metrics.flat_values(counted, 1, "time")
-    assert metrics.tree_values(counted, 1, "time") == metrics.tree_values(counted, 1, "time")
     assert metrics.resolve(counted, 1, "TIME") == ("time", "ns", True, "measured", None, "")
 
 
@@ -59,7 +58,8 @@ def test_a_ratio_of_kernels_and_of_what_launched_them(counted):
 
 def test_the_sum_of_threads_is_the_ratio_of_the_sums(counted):
     """instructions / cycles of main: 1000/500 on one thread, 10/0 on the other."""
-    one, other = (row for row in metrics.flat_values(counted, 1, "cpu_ipc") if row.line == 1)
+    rows = flat_rows(metrics.flat_profile(counted, 1, "cpu_ipc"))
+    one, other = (row for row in rows if row.line == 1)
     assert (one.exclusive, one.inclusive) == (2.0, 7000 / 2000)
     assert math.isnan(other.exclusive)  # 10/0 has no value of its own, but counts in the sum
     over = metrics.answer(counted, 1, "cpu_ipc", ("thread", "timer")).by("timer")
@@ -108,7 +108,7 @@ def test_only_call_paths_with_all_metrics_count_in_a_sum(counted):
     found = tree(counted, "warps_in_whole_time")
     assert found["gpu", "step"] == pytest.approx(5000 / 5800e-9)
     # The flat profile of a stream has kernels only; all of them together are the same.
-    kernels = metrics.flat_values(counted, 1, "warps_in_whole_time")
+    kernels = flat_rows(metrics.flat_profile(counted, 1, "warps_in_whole_time"))
     assert [row.short_name for row in kernels] == ["relu", "gemm"]
     on_gpu = metrics.answer(counted, 1, "warps_in_whole_time", ("kind", "timer")).by("kind")
     assert on_gpu.values("exclusive") == [found["gpu", "step"]]
@@ -139,7 +139,7 @@ def test_counters_read_at_some_routines_go_with_all_that_these_called(db):
 
 
 def test_the_tree_keeps_the_way_to_what_has_a_value(counted):
-    rows = metrics.tree_values(counted, 1, "warps_per_inst")
+    rows = tree_rows(metrics.call_tree(counted, 1, "warps_per_inst"))
     assert [(row.depth, row.short_name) for row in rows] == [
         (0, ".taupy application"),
         (1, "<module>"),
@@ -148,13 +148,14 @@ def test_the_tree_keeps_the_way_to_what_has_a_value(counted):
         (4, "relu"),
         (4, "gemm"),
     ]
-    assert [row.depth for row in metrics.tree_values(counted, 1, "warps_per_inst", deepest=1)] == [
+    tree = metrics.call_tree(counted, 1, "warps_per_inst", deepest=1)
+    assert [row.depth for row in tree_rows(tree)] == [
         0,
         1,
     ]
-    assert metrics.tree_values(counted, 1, "warps_per_inst", (0, 0, 0)) == []
+    assert tree_rows(metrics.call_tree(counted, 1, "warps_per_inst", [(0, 0, 0)])) == []
     with pytest.raises(Exception, match=r"no thread 7.7.7"):
-        metrics.tree_values(counted, 1, "warps_per_inst", (7, 7, 7))
+        tree_rows(metrics.call_tree(counted, 1, "warps_per_inst", [(7, 7, 7)]))
 
 
 def test_a_recursive_routine_counts_once(db):
@@ -245,7 +246,7 @@ def test_broken_definitions_of_a_project_are_reported_with_their_place(
     with pytest.raises(UsageError) as refused:
         metrics.resolve(counted, 1, "flop_rate")
     assert part in str(refused.value)
-    assert metrics.flat_values(counted, 1, "time")  # what is measured needs none of it
+    assert flat_rows(metrics.flat_profile(counted, 1, "time"))  # what is measured needs none of it
 
 
 def test_a_list_of_metrics_to_measure_is_no_definition(counted, tmp_path):
@@ -289,7 +290,7 @@ def test_sql_gives_the_same_where_all_was_measured_everywhere(db):
     for name in ("rate", "mixed", "time_per_call"):
         asked = db.rows(derived_sql.statement(db, 1, name))
         values = {tuple(row[:4]): (row[4], row[5]) for row in asked}
-        rows = metrics.flat_values(db, 1, name)
+        rows = flat_rows(metrics.flat_profile(db, 1, name))
         assert rows
         for row in rows:
             exclusive, inclusive = values[row.node, row.context, row.thread, row.timer]
@@ -303,7 +304,7 @@ def test_frames_hold_derived_metrics_with_their_unit(counted):
     pytest.importorskip("pandas")
     from taupy.profiledb import api
 
-    trial = api.open(counted.path).trial(1)
+    trial = api.Database(counted.path).trial(1)
     frame = trial.profile("warps_per_inst")
     assert frame.attrs["unit"] == "warp/inst"
     assert frame["inclusive"].dtype == float

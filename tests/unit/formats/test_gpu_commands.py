@@ -9,6 +9,7 @@ import pytest
 
 from taupy.commands import main
 from taupy.formats import registry
+from taupy.model.answer import flat_rows
 from taupy.profiledb import gpu_query, metrics
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.reader import read_profile
@@ -57,7 +58,7 @@ def test_a_file_is_recognised_by_content_and_becomes_a_trial(name, tmp_path, cap
     with ProfileDB.open(database) as db:
         (trial,) = db.trials()
         assert trial.source == f"import {name}: {path}"
-        assert metrics.flat_values(db, trial.id)
+        assert flat_rows(metrics.flat_profile(db, trial.id))
         kept = any(list(thread.activities) for thread in read_profile(db, trial.id).threads)
         assert kept == (name in ("nsys", "chrome"))
     with ProfileDB.open(database, readonly=False) as db:

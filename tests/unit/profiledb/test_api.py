@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+import taupy
 from taupy.errors import DatabaseError, MissingMetric, NoSuchTrial
 from taupy.profiledb import api
 from taupy.profiledb.writer import add_profile
@@ -16,7 +17,7 @@ pd = pytest.importorskip("pandas")
 def database(db):
     add_profile(db, small_profile(1))
     add_profile(db, deep_profile(10, 2))
-    return api.open(db.path)
+    return api.Database(db.path)
 
 
 def test_trials(database):
@@ -81,7 +82,7 @@ def test_sql(database):
 
 def test_errors_are_taupys(database, tmp_path):
     with pytest.raises(DatabaseError, match="there is no database"):
-        api.open(tmp_path / "none.db")
+        taupy.open(tmp_path / "none.db")
     with pytest.raises(NoSuchTrial):
         database.trial(77)
     with pytest.raises(MissingMetric):
@@ -99,14 +100,14 @@ def test_values_over_time_are_a_frame(db):
     profile = gpu_profile(2)
     profile.threads[0].samples = [samples("GPU[0] sm_active", "%", [1.0, float("nan")])]
     add_profile(db, profile)
-    found = api.open(db.path).trial("latest").timeline()
+    found = api.Database(db.path).trial("latest").timeline()
     assert list(found["mean"].isna()) == [False, True] and list(found["count"]) == [2, 2]
     assert list(found["start_s"] < found["end_s"]) == [True, True]
 
 
 def test_columns_without_values_have_the_type_that_they_have_with_some(db):
     add_profile(db, profile_of(host(call("f", 1, 5))))
-    trial = api.open(db.path).trial()
+    trial = api.Database(db.path).trial()
     types = {name: str(type) for name, type in trial.user_events().dtypes.items()}
     assert (types["node"], types["mean"]) == ("int64", "float64")
     assert types["event"] in ("str", "object")  # before pandas 3

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from taupy.model.machine import Ceiling
-from taupy.profiledb.ceilings import add_ceilings, best_ceiling, ceilings
+from taupy.profiledb.ceilings import add_ceilings, best_of, ceilings
 
 MEASURED = Ceiling(
     characterization="c1",
@@ -50,16 +50,17 @@ def test_what_was_measured_counts_before_a_larger_datasheet(db):
     paper = replace(MEASURED, characterization="d", source="datasheet", value=1e15)
     again = replace(MEASURED, characterization="c3", value=275e9)
     add_ceilings(db, [paper, MEASURED, again])
-    assert best_ceiling(db, "AMD EPYC", "compute", "FP64") == again
-    assert best_ceiling(db, "AMD EPYC", "compute", "fp32") is None
-    assert best_ceiling(db, "Other", "compute", "fp64") is None
+    known = ceilings(db, processor="AMD EPYC")
+    assert best_of(known, "compute", "FP64") == again
+    assert best_of(known, "compute", "fp32") is None
+    assert ceilings(db, processor="Other") == []
 
 
 def test_threads_choose_among_ceilings(db):
     one = replace(MEASURED, threads=1, value=141e9)
     add_ceilings(db, [MEASURED, one])
-    assert best_ceiling(db, "AMD EPYC", "compute", "fp64", threads=1) == one
-    assert best_ceiling(db, "AMD EPYC", "compute", "fp64", threads=4) is None
+    assert best_of(ceilings(db), "compute", "fp64", threads=1) == one
+    assert best_of(ceilings(db), "compute", "fp64", threads=4) is None
 
 
 def test_of_latencies_that_of_launches_in_a_row_counts(db):
@@ -70,8 +71,8 @@ def test_of_latencies_that_of_launches_in_a_row_counts(db):
     graph = replace(pair, pattern="graph", value=1.3e-6)
     waited = replace(pair, pattern="launch+sync", value=9e-6)
     add_ceilings(db, [graph, waited])
-    assert best_ceiling(db, "AMD EPYC", "latency", "launch") == graph
+    assert best_of(ceilings(db, processor="AMD EPYC"), "latency", "launch") == graph
     add_ceilings(db, [pair])
-    assert best_ceiling(db, "AMD EPYC", "latency", "launch") == pair
+    assert best_of(ceilings(db, processor="AMD EPYC"), "latency", "launch") == pair
     add_ceilings(db, [row, replace(row, characterization="c4", value=3e-6)])
-    assert best_ceiling(db, "AMD EPYC", "latency", "launch") == row
+    assert best_of(ceilings(db, processor="AMD EPYC"), "latency", "launch") == row

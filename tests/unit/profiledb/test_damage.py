@@ -10,6 +10,7 @@ import pytest
 
 import taupy as package
 from taupy.errors import DatabaseError, TaupyError
+from taupy.model.answer import flat_rows, tree_rows
 from taupy.profiledb import metrics, query, reader, selector
 from taupy.profiledb.audit import audit
 from taupy.profiledb.database import ProfileDB
@@ -19,9 +20,9 @@ from tests.builders import deep_profile, event, gpu_profile, small_profile, step
 
 QUESTIONS = [
     lambda db: selector.trial(db, "gpu=H200"),
-    lambda db: metrics.flat_values(db, 1),
-    lambda db: metrics.tree_values(db, 1),
-    lambda db: metrics.tree_values(db, 2),
+    lambda db: flat_rows(metrics.flat_profile(db, 1)),
+    lambda db: tree_rows(metrics.call_tree(db, 1)),
+    lambda db: tree_rows(metrics.call_tree(db, 2)),
     lambda db: query.user_events(db, 1),
     lambda db: query.trial_metadata(db, 1),
     lambda db: reader.read_profile(db, 1),

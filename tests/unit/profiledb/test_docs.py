@@ -56,7 +56,7 @@ def test_every_view_and_its_columns_stand_in_the_docs(db, view):
 def test_every_frame_and_its_columns_stand_in_the_docs(stored):
     pytest.importorskip("pandas")
     add_profile(stored, gpu_profile(5))
-    database = api.open(stored.path)
+    database = api.Database(stored.path)
     trial = database.trial(2)
     frames = {
         "trials()": database.trials(),

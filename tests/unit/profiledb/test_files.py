@@ -525,7 +525,7 @@ def test_reading_imports_nothing_heavy(tmp_path):
         "from taupy.profiledb import api, metrics, reader, selector, sql, writer\n"
         "from taupy.profiledb.database import ProfileDB\n"
         "with ProfileDB.open(sys.argv[1]) as db:\n"
-        "    metrics.flat_values(db, selector.trial(db).id)\n"
+        "    metrics.flat_profile(db, selector.trial(db).id)\n"
         "print(sorted({'sqlite_utils', 'pandas', 'numpy', 'rich', 'click'} & set(sys.modules)))\n"
     )
     assert run_python(code, tmp_path / "t.db") == "[]\n"

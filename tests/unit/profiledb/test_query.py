@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from taupy.errors import MissingMetric, NoSuchTrial
+from taupy.model.answer import flat_rows, tree_rows
 from taupy.model.profile import Metric, Timer
 from taupy.model.rows import EventRow, FlatRow, ThreadRow
 from taupy.profiledb import metrics, query
@@ -19,7 +20,7 @@ def trial(db):
 
 def test_a_flat_profile_comes_by_thread_and_inclusive(db, trial):
     main, f, g = "<module> [{app.py}{1}]", "f [{app.py}{3}]", "g [{app.py}{9}]"
-    assert metrics.flat_values(db, trial) == [
+    assert flat_rows(metrics.flat_profile(db, trial)) == [
         FlatRow(0, 0, 0, main, "<module>", "app.py", 1, "PYTHON", 1, 7, 150, 10),
         FlatRow(0, 0, 0, f, "f", "app.py", 3, "PYTHON|USER", 5, 7, 90, 50),
         FlatRow(0, 0, 0, g, "g", "app.py", 9, "PYTHON", 9, 0, 90, 90),
@@ -29,7 +30,7 @@ def test_a_flat_profile_comes_by_thread_and_inclusive(db, trial):
 
 
 def test_a_call_tree_comes_with_parents_first_and_large_children_first(db, trial):
-    rows = metrics.tree_values(db, trial, thread=(0, 0, 0))
+    rows = tree_rows(metrics.call_tree(db, trial, threads=[(0, 0, 0)]))
     assert [
         (r.depth, r.short_name, r.calls, r.subroutines, r.inclusive, r.exclusive) for r in rows
     ] == [
@@ -45,7 +46,7 @@ def test_a_call_tree_comes_with_parents_first_and_large_children_first(db, trial
 
 
 def test_a_call_tree_of_all_threads_comes_thread_by_thread(db, trial):
-    rows = metrics.tree_values(db, trial)
+    rows = tree_rows(metrics.call_tree(db, trial))
     assert [(row.thread, row.short_name) for row in rows] == [
         *[(0, name) for name in ("<module>", "f", "g", "f", "g")],
         (1, "<module>"),
@@ -57,7 +58,7 @@ def test_a_call_tree_of_all_threads_comes_thread_by_thread(db, trial):
 
 
 def test_a_call_tree_of_another_metric(db, trial):
-    rows = metrics.tree_values(db, trial, "misses")
+    rows = tree_rows(metrics.call_tree(db, trial, "misses"))
     assert [(row.short_name, row.inclusive, row.exclusive) for row in rows] == [
         ("<module>", 15, 0),
         ("g", 8, 8),
@@ -69,9 +70,8 @@ def test_a_call_tree_of_another_metric(db, trial):
 
 def test_a_call_tree_without_what_is_small_or_deep(db, trial):
     def names(**limits):
-        return [
-            row.short_name for row in metrics.tree_values(db, trial, thread=(0, 0, 0), **limits)
-        ]
+        tree = metrics.call_tree(db, trial, threads=[(0, 0, 0)], **limits)
+        return [row.short_name for row in tree_rows(tree)]
 
     assert names(least=50) == ["<module>", "f", "g"]
     assert names(least=40) == ["<module>", "f", "g", "g"]
@@ -82,10 +82,10 @@ def test_a_call_tree_without_what_is_small_or_deep(db, trial):
 
 def test_a_thread_that_is_not_there_is_an_error_that_names_those_there_are(db, trial):
     with pytest.raises(NoSuchTrial, match=r"no thread 0\.0\.7 \(it has: 0\.0\.0, 0\.0\.1\)"):
-        metrics.tree_values(db, trial, thread=(0, 0, 7))
+        tree_rows(metrics.call_tree(db, trial, threads=[(0, 0, 7)]))
 
 
-@pytest.mark.parametrize("question", [metrics.flat_values, metrics.tree_values])
+@pytest.mark.parametrize("question", [metrics.flat_profile, metrics.call_tree])
 def test_a_missing_metric_is_an_error_that_names_those_there_are(db, trial, question):
     with pytest.raises(MissingMetric, match=r"no metric 'flop' \(it has: time, misses\)"):
         question(db, trial, "flop")
@@ -94,8 +94,8 @@ def test_a_missing_metric_is_an_error_that_names_those_there_are(db, trial, ques
 @pytest.mark.parametrize(
     "question",
     [
-        metrics.flat_values,
-        metrics.tree_values,
+        metrics.flat_profile,
+        metrics.call_tree,
         query.user_events,
         query.threads,
         query.metrics,
@@ -145,4 +145,4 @@ def test_threads_metrics_and_metadata(db, trial):
 def test_equal_siblings_come_by_name(db):
     children = [call(Timer(name), 1, 5) for name in ("c", "a", "b")]
     trial = add_profile(db, profile_of(host(call("main", children=children))))
-    assert [row.timer for row in metrics.tree_values(db, trial)] == ["main", "a", "b", "c"]
+    assert [row.timer for row in tree_rows(metrics.call_tree(db, trial))] == ["main", "a", "b", "c"]

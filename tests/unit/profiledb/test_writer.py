@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from taupy.errors import DatabaseError
+from taupy.model.answer import flat_rows, tree_rows
 from taupy.model.invariants import check
 from taupy.model.profile import (
     CallTree,
@@ -56,7 +57,7 @@ def contents(db):
 def flat(db, trial, metric="time"):
     return {
         (row.thread, row.short_name): (row.calls, row.subroutines, row.inclusive, row.exclusive)
-        for row in metrics.flat_values(db, trial, metric)
+        for row in flat_rows(metrics.flat_profile(db, trial, metric))
     }
 
 
@@ -181,14 +182,14 @@ def test_values_stay_integer_nanoseconds_and_real_metrics_real(db):
     profile = profile_of(host(main), metrics=[Metric("joules", "J"), Metric("time", "ns")])
     trial = add_profile(db, profile)
     assert flat(db, trial)[0, "main"] == (1, 1, exact + 1, exact)
-    assert isinstance(metrics.flat_values(db, trial)[0].inclusive, int)
+    assert isinstance(flat_rows(metrics.flat_profile(db, trial))[0].inclusive, int)
     assert flat(db, trial, "joules")[0, "main"] == (1, 1, 2.5, 0.5)
     assert query.metrics(db, trial) == [Metric("time", "ns"), Metric("joules", "J")]
 
 
 def test_a_metric_that_a_thread_lacks_has_no_rows_there(db):
     trial = add_profile(db, small_profile())
-    assert {row.thread for row in metrics.flat_values(db, trial, "misses")} == {0}
+    assert {row.thread for row in flat_rows(metrics.flat_profile(db, trial, "misses"))} == {0}
 
 
 def test_a_metric_without_a_number_on_one_thread_is_read_back_as_that(db):
@@ -216,11 +217,12 @@ def test_a_timer_under_which_others_only_hang_is_not_in_the_flat_profile(db):
     profile.timers.append(Timer("kernel", groups=("GPU_KERNEL",)))
     profile.threads.append(ThreadProfile(Thread(0, 1, 0, kind="stream"), tree))
     trial = add_profile(db, profile)
-    assert [(r.context, r.timer) for r in metrics.flat_values(db, trial)] == [
+    assert [(r.context, r.timer) for r in flat_rows(metrics.flat_profile(db, trial))] == [
         (0, "main"),
         (1, "kernel"),
     ]
-    assert [r.timer for r in metrics.tree_values(db, trial, thread=(0, 1, 0))] == ["main", "kernel"]
+    tree = metrics.call_tree(db, trial, threads=[(0, 1, 0)])
+    assert [row.timer for row in tree_rows(tree)] == ["main", "kernel"]
     assert read_profile(db, trial).metadata == {}
 
 
@@ -400,7 +402,7 @@ def test_two_machines_share_a_timer_and_keep_their_own_paths(db):
 def test_timers_of_one_name_and_different_groups_are_different(db):
     children = [call(Timer("f", groups=("USER",)), 1, 10), call(Timer("f"), 1, 20)]
     trial = add_profile(db, profile_of(host(call("main", children=children))))
-    rows = metrics.flat_values(db, trial)
+    rows = flat_rows(metrics.flat_profile(db, trial))
     assert [(row.timer, row.groups, row.inclusive) for row in rows] == [
         ("main", "PYTHON", 30),
         ("f", "PYTHON", 20),
@@ -449,7 +451,7 @@ def test_a_recursion_of_a_hundred_thousand_levels_is_stored_and_read(db):
         (0, "<module>"): (1, 1, 100_000, 1),
         (0, "down"): (99_999, 99_998, 99_999, 99_999),
     }
-    tree = metrics.tree_values(db, trial)
+    tree = tree_rows(metrics.call_tree(db, trial))
     assert [row.depth for row in tree] == list(range(100_000))
     assert read_profile(db, trial).threads == canonical(profile).threads
 
