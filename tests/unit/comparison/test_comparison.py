@@ -12,11 +12,13 @@ from taupy.answers import compare
 from taupy.comparison import comparison, path_names
 from taupy.comparison.comparison import ComparisonOptions
 from taupy.comparison.sides import both_sided, facts_of, obstacles, order_notes, sides
+from taupy.comparison.trial_values import TrialValues
 from taupy.errors import MissingMetric, NoSuchTrial, UsageError
 from taupy.model.profile import Timer
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.writer import add_profile
 from tests.builders import call, database_at, event, gpu_profile, host, profile_of, wide_profile
+from tests.growth import events_of
 
 UUID = "01900000-0000-7000-8000-{:012d}"
 
@@ -372,3 +374,17 @@ def test_any_dimension_groups_a_comparison(gpus):
     assert values(devices)["0.1"] == (7800, 7800)
     (ranks,) = asked(gpus, ["1", "2"], by="rank", metric="flop_fp32")
     assert values(ranks) == {"0": (4e6, 2e6)}
+
+
+def test_the_values_of_one_trial_take_no_call_for_each_of_its_call_paths(db):
+    ids = [add_profile(db, wide_profile(1_000, number=number)) for number in (1, 2)]
+
+    def events(trials):
+        values = TrialValues.of(db, trials, "time")
+        (answer,) = values.answers("callpath")
+        keys = answer.table.row_labels("callpath")
+        values.runs(answer, keys)  # it computes the columns once
+        return events_of(lambda: values.runs(answer, keys))
+
+    assert events(ids[:1]) < 1_000
+    assert events(ids) > 2_000

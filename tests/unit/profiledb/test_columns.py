@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from array import array
 from dataclasses import replace
 from random import Random
@@ -17,6 +16,7 @@ from taupy.profiledb.identity import timer_ids
 from taupy.profiledb.prepared_forest import PreparedForest, prepared
 from taupy.profiledb.writer import add_profile
 from tests.builders import wide_profile
+from tests.growth import events_of
 
 TABLES = ("callpath", "call", "interval_value", "timer_call", "timer_value", "thread_metric")
 
@@ -59,20 +59,14 @@ def test_a_large_thread_takes_no_call_for_each_of_its_rows(monkeypatch):
     profile = wide_profile(3_000)
     timers = timer_ids(profile.timers)
 
-    def calls() -> int:
-        made = []
-        sys.setprofile(lambda _, event, arg: made.append(event))
-        try:
-            ready = list(prepared(profile.threads, timers))
-        finally:
-            sys.setprofile(None)
-        assert len(ready) == 1
-        return len(made)
+    def prepare():
+        (ready,) = prepared(profile.threads, timers)
+        return ready
 
-    calls()  # imports NumPy
-    assert calls() < 3_000
+    prepare()  # imports NumPy
+    assert events_of(prepare) < 3_000
     monkeypatch.setattr(columns, "ROWS", 1 << 60)
-    assert calls() > 3_000
+    assert events_of(prepare) > 3_000
 
 
 def test_numbers_whose_sum_has_no_room_go_the_other_way():
