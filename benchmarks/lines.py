@@ -171,8 +171,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--sessions", type=int, default=4)
     parser.add_argument("--rounds", type=int, default=5, help="of each workload in a session")
-    known = [workload.name for workload in workloads.ALL]
-    parser.add_argument("--only", nargs="+", choices=known, help="default: all that can be run")
+    names = [workload.name for workload in workloads.ALL]
+    parser.add_argument("--only", nargs="+", choices=names, help="default: all that can be run")
     parser.add_argument("--inside", action="store_true", help="by a thread in the program")
     parser.add_argument("--accuracy", action="store_true")
     parser.add_argument("--pool", type=int, help="accuracy in a pool of so many threads")

@@ -176,10 +176,10 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="fewer tools, one session, one round")
     parser.add_argument("--sessions", type=int, help="fresh processes so many times (default: 3)")
     parser.add_argument("--rounds", type=int, help="of each workload in a session (default: 3)")
-    known = [workload.name for workload in workloads.ALL]
-    parser.add_argument("--workloads", type=tools.some_of(known), help="separated by commas")
-    known = [tool.name for tool in tools.TOOLS]
-    parser.add_argument("--tools", type=tools.some_of(known), help="separated by commas")
+    names = [workload.name for workload in workloads.ALL]
+    parser.add_argument("--workloads", type=tools.some_of(names), help="separated by commas")
+    names = [tool.name for tool in tools.TOOLS]
+    parser.add_argument("--tools", type=tools.some_of(names), help="separated by commas")
     parser.add_argument("--steps", action="store_true", help="what an event's time goes into")
     parser.add_argument("--against", type=Path, metavar="FOLDER", help="another checkout, built")
     arguments = parser.parse_args()

@@ -23,7 +23,7 @@ import sys
 import sysconfig
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -72,9 +72,8 @@ def by_name(name: str) -> Tool:
     return next(tool for tool in TOOLS if tool.name == name)
 
 
-def some_of(known: Iterable[str]) -> Callable[[str], list[str]]:
+def some_of(names: Collection[str]) -> Callable[[str], list[str]]:
     """The type of an argument: some of these names, separated by commas."""
-    names = [*known]
 
     def some(text: str) -> list[str]:
         for name in (chosen := text.split(",")):
