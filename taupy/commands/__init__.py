@@ -274,7 +274,7 @@ def _run(arguments: list[str]) -> int:
 
         warnings.simplefilter("ignore")  # -W is meant for the program
     module = command_module(name)
-    parsed = module.without_options(arguments[1:]) if name == "run" else None
+    parsed = module.parsed_plainly(arguments[1:]) if name == "run" else None
     if parsed is None:
         parsed = _parsed(name, module, arguments)
     if name not in _WITHOUT_DATABASE:

@@ -23,7 +23,7 @@ from taupy.commands import options, run_gpu, run_lines, run_target
 from taupy.commands.messages import say
 from taupy.commands.run_arguments import add_arguments as add_arguments
 from taupy.commands.run_arguments import parse as parse
-from taupy.commands.run_arguments import without_options as without_options
+from taupy.commands.run_arguments import parsed_plainly as parsed_plainly
 from taupy.commands.run_counts import count
 from taupy.commands.run_plan import Plan, merge_into
 from taupy.errors import NOTICES, DatabaseError, TaupyError, UsageError

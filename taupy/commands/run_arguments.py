@@ -287,31 +287,76 @@ def _target(rest: list[str]) -> list[str]:
     return rest[1:] if rest[:1] == ["--"] else rest
 
 
-def without_options(arguments: list[str]) -> argparse.Namespace | None:
-    """What `parse` returns for a command line without options; None if it has some.
+def parsed_plainly(arguments: list[str]) -> argparse.Namespace | None:
+    """What `parse` returns; None for a command line that a parser has to explain, or act on.
 
     argparse takes longer to import than an interpreter to start, and the program waits.
     """
-    if arguments and not _ends_options(arguments[0]):
-        return None
-    defaults = _Defaults()
-    add_arguments(defaults)  # type: ignore[arg-type]
-    values = {**defaults.values, "target": _target(arguments)}
+    options = _Options()
+    add_arguments(options)  # type: ignore[arg-type]
+    at = 0
+    while at < len(arguments) and not _ends_options(arguments[at]):
+        name, equals, value = arguments[at].partition("=")
+        if not equals and name in _ALONE:
+            equals, value = "=", _ALONE[name]
+        at += 1
+        if not equals and name in options.takers and at < len(arguments):
+            equals, value = "=", arguments[at]
+            if value.startswith("-"):  # a number, or a value is missing
+                return None
+            at += 1
+        if not options.take(name, value if equals else None):
+            return None
+    values = {**options.values, "target": _target(arguments[at:])}
     namespace = type(sys.implementation)  # types.SimpleNamespace, without the rest of that module
     return namespace(**values)  # type: ignore[return-value]
 
 
-class _Defaults:
-    """Takes arguments as a parser does, and keeps what each is if it is not given."""
+class _Options:
+    """Takes arguments as a parser does, and then options that need no explanation.
+
+    Attributes:
+        values: of all options, by the names that a parser gives them.
+        flags: the name and value that an option without a value sets.
+        takers: how an option with a value is declared, by its words.
+    """
 
     def __init__(self) -> None:
         self.values: dict[str, Any] = {}
+        self.flags: dict[str, tuple[str, bool]] = {}
+        self.takers: dict[str, tuple[str, dict[str, Any]]] = {}
 
     def add_argument_group(self, _: str) -> Self:
         return self
 
     def add_argument(self, *names: str, **how: Any) -> None:
-        name = next((name for name in names if name.startswith("--")), names[0])
-        name = how.get("dest") or name.lstrip("-").replace("-", "_")
-        default = False if how.get("action") == "store_true" else None
+        long = next((name for name in names if name.startswith("--")), names[0])
+        name = how.get("dest") or long.lstrip("-").replace("-", "_")
+        action = how.get("action")
+        default = False if action == "store_true" else None
         self.values.setdefault(name, how.get("default", default))
+        if action in (None, "append"):
+            self.takers.update((word, (name, how)) for word in names)
+        elif action in ("store_true", "store_false", options.SWITCH):
+            self.flags.update((word, (name, action != "store_false")) for word in names)
+        if action == options.SWITCH:
+            self.flags[f"--no-{long[2:]}"] = name, False
+
+    def take(self, word: str, text: str | None) -> bool:
+        """Whether this option could be set. Its value is None if it has none."""
+        if text is None and word in self.flags:
+            name, value = self.flags[word]
+            self.values[name] = value
+            return True
+        if text is None or word not in self.takers:
+            return False
+        name, how = self.takers[word]
+        try:
+            value = how.get("type", str)(text)
+        except Exception:  # the parser says what is wrong
+            return False
+        if "choices" in how and value not in how["choices"]:
+            return False
+        is_list = how.get("action") == "append"
+        self.values[name] = [*self.values[name], value] if is_list else value
+        return True

@@ -390,15 +390,68 @@ def test_pytorch_is_looked_for_where_the_program_would_find_it(monkeypatch):
     assert paths == ["/program", "/own/builds", *sys.path]
 
 
+VALUES = {"--steps": "3:9", "--trace": "host,gpu", "--lines": "exact:7", "--threads": "all"}
+"""Of options that take not any text."""
+
+
+def _command_lines():
+    """Each option of `taupy run` in all ways in which one can write it."""
+    for action in command_parser("run")._actions:
+        for name in action.option_strings:
+            if action.dest in ("help", "trust_folder", "trust_files"):
+                continue
+            if action.nargs == 0:
+                yield [name]
+                continue
+            value = VALUES.get(name) or (action.choices or ["5"])[0]
+            yield from ([f"{name}={value}"], [f"{name}={value}", f"{name}={value}"])
+            if name in run_arguments._ALONE:
+                yield [name]
+            else:
+                yield [name, value]
+
+
 @pytest.mark.parametrize(
     "words",
-    [[], ["prog.py", "-v", "--quiet"], ["-m", "pkg"], ["-c", "pass"], ["-"], ["--", "-x.py"]],
+    [
+        *([], ["prog.py", "-v", "--quiet"], ["-m", "pkg"], ["-c", "pass"], ["-"], ["--", "-x.py"]),
+        *(["-q", "--db", "", "--app=", "x.py"], ["--meta", "a=b", "--meta=c=d e", "-m", "pkg"]),
+        *([*line, "prog.py", "--quiet"] for line in _command_lines()),
+    ],
+    ids=" ".join,
 )
-def test_a_run_without_options_is_what_the_parser_makes_of_it(words):
+def test_a_run_is_what_the_parser_makes_of_it(words):
     """So argparse need not be imported for it."""
     parsed = run_arguments.parse(command_parser("run"), words)
-    assert vars(run_arguments.without_options(words)) == vars(parsed)
+    assert vars(run_arguments.parsed_plainly(words)) == vars(parsed)
 
 
-def test_a_run_with_options_is_parsed():
-    assert run_arguments.without_options(["--quiet", "prog.py"]) is None
+@pytest.mark.parametrize(
+    "words",
+    [
+        *(["--help"], ["-h"], ["--trust-folder"], ["--quite"], ["--quiet=1"], ["-qq"], ["--app"]),
+        *(["--depth", "x"], ["--depth", "-1"], ["--engine", "fast"], ["--lines=x"], ["--db", "-q"]),
+        *(["--dep=3"], ["--trace=x"], ["--steps", "0"], ["--no-quiet"], ["--no-source=1"]),
+    ],
+    ids=" ".join,
+)
+def test_what_needs_an_explanation_is_left_to_the_parser(words):
+    rest = [] if words == ["--app"] else ["prog.py"]
+    assert run_arguments.parsed_plainly([*words, *rest]) is None
+
+
+def test_options_of_a_run_do_not_import_what_explains_them(tmp_path):
+    """argparse takes as long as an interpreter's start, and the program waits."""
+    code = (
+        "import os, sys\n"
+        "os.execve = lambda *_: (print('argparse' in sys.modules, flush=True), os._exit(0))\n"
+        "sys.argv[1:] = ['run', '-q', '--no-watch', '--app=a', '--db', 't.db', '-c', '']\n"
+        "from taupy.__main__ import main\nmain()\n"
+    )
+    environment = {**os.environ, "TAUPY_STATE_DIR": str(tmp_path), "HOME": str(tmp_path)}
+    # -S: what an editable install imports to find us is not the launcher's doing.
+    command = [sys.executable, "-S", "-c", f"import sys\nsys.path += {sys.path!r}\n{code}"]
+    done = subprocess.run(
+        command, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=100
+    )
+    assert done.stdout == "False\n", done.stderr
