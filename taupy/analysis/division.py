@@ -10,19 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from taupy.analysis.findings.calls import Calls, around
+from taupy.analysis.places import Part
 from taupy.dataclass import NamedTuple
 from taupy.model.rows import ThreadRow, TimerRow
 
 _MOST = 0.8
 """Share of a thread's time, without imports, from which on a call says no more than all of it."""
-
-
-class Share(NamedTuple):
-    """A call of a routine, with all that is below it."""
-
-    timer: TimerRow
-    ns: float
-    calls: int
 
 
 class Division(NamedTuple):
@@ -35,7 +28,7 @@ class Division(NamedTuple):
 
     timer: TimerRow
     ns: float
-    parts: Sequence[Share]
+    parts: Sequence[Part]
 
 
 def division(calls: Calls, thread: ThreadRow) -> Division | None:
@@ -54,7 +47,7 @@ def division(calls: Calls, thread: ThreadRow) -> Division | None:
             break
         row = first
     parts = [
-        Share(calls.timer[child], calls.inclusive[child], int(calls.calls[child]))
+        Part(calls.timer[child], calls.inclusive[child], int(calls.calls[child]))
         for child in children
         if calls.inclusive[child] > 0
     ]
