@@ -150,8 +150,7 @@ def user_events(db: ProfileDB, trial_id: int) -> list[EventRow]:
 
     Of a call path deeper than `LONGEST_PATH` only the end is shown, after `... => `.
     """
-    db.trial(trial_id)
-    places = _places(db, trial_id)
+    places = {id: thread[:3] for id, thread in threads_by_id(db, trial_id).items()}
     rows = db.rows(_EVENTS, (trial_id,))
     above = Ancestry.of(db, (callpath for _, _, _, callpath, *_ in rows))
     events = []
@@ -175,9 +174,3 @@ def user_events(db: ProfileDB, trial_id: int) -> list[EventRow]:
         )
     events.sort(key=lambda row: (row[:3], row.event, row.callpath or ""))
     return events
-
-
-def _places(db: ProfileDB, trial_id: int) -> dict[int, tuple[int, int, int]]:
-    """Thread id -> node, context, thread, sorted."""
-    rows = db.rows(_THREADS, (trial_id,))
-    return {id: (node, context, thread) for id, node, context, thread, *_ in rows}

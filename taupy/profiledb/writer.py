@@ -25,6 +25,7 @@ from taupy.profiledb.text import all_storable, storable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import TypeVar
 
     from taupy.model.gpu import Device
@@ -201,15 +202,23 @@ def is_of_another_process(db: ProfileDB, profile: Profile) -> bool:
     )
 
 
-def settle_exit_code(connection: sqlite3.Connection, trial: int) -> None:
-    """Set a job's exit code from its ranks, in whatever order they were stored."""
+def _node_facts(
+    connection: sqlite3.Connection, trial: int, names: Sequence[str]
+) -> dict[int, dict[str, str]]:
+    """Some metadata of each node that has any of them."""
     facts: dict[int, dict[str, str]] = {}
     for node, name, value in connection.execute(
-        "SELECT node, name, value FROM metadata"
-        " WHERE trial_id = ? AND node IS NOT NULL AND name IN (?, ?)",
-        (trial, job.ATTEMPT, job.EXIT),
+        "SELECT node, name, value FROM metadata WHERE trial_id = ? AND node IS NOT NULL"
+        f" AND name IN ({', '.join('?' * len(names))})",
+        (trial, *names),
     ):
         facts.setdefault(node, {})[name] = value
+    return facts
+
+
+def settle_exit_code(connection: sqlite3.Connection, trial: int) -> None:
+    """Set a job's exit code from its ranks, in whatever order they were stored."""
+    facts = _node_facts(connection, trial, (job.ATTEMPT, job.EXIT))
     if (code := job.exit_code(facts)) is not None:
         connection.execute("UPDATE trial SET exit_code = ? WHERE id = ?", (code, trial))
 
@@ -220,13 +229,7 @@ def settle_duration(connection: sqlite3.Connection, trial: int) -> None:
     hosts = "SELECT DISTINCT value FROM metadata WHERE trial_id = ? AND name = ? LIMIT 2"
     if len(connection.execute(hosts, (trial, job.HOST)).fetchall()) < 2:
         return
-    facts: dict[int, dict[str, str]] = {}
-    for node, name, value in connection.execute(
-        "SELECT node, name, value FROM metadata"
-        " WHERE trial_id = ? AND node IS NOT NULL AND name IN (?, ?, ?, ?)",
-        (trial, *host_clocks.NAMES),
-    ):
-        facts.setdefault(node, {})[name] = value
+    facts = _node_facts(connection, trial, host_clocks.NAMES)
     if (duration := host_clocks.duration_ns(facts)) is not None:
         connection.execute("UPDATE trial SET duration_ns = ? WHERE id = ?", (duration, trial))
         connection.execute("DELETE FROM metadata WHERE trial_id = ? AND name = ?", (trial, CLOCKS))
