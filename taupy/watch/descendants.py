@@ -85,12 +85,12 @@ class Descendants:
         """
         copies = [copy for copy in self.copies if copy.pid in self.tree]
         changed = [copy for copy in copies if copy.is_read_anew()]
-        found, self.pending = self.pending, []
-        for descendant in found:
+        pending, self.pending = self.pending, []
+        for descendant in pending:
             descendant.is_read_anew()
-        self.copies = _with_the_parents_command(copies + found)
+        self.copies = _with_the_parents_command(copies + pending)
         self.find(now, hurried)
-        return [one for one in changed + found if not _is_helper(one.command)]
+        return [process for process in changed + pending if not _is_helper(process.command)]
 
     def find(self, now: int, hurried: bool) -> None:
         self.is_hurried = hurried
@@ -171,12 +171,12 @@ def _with_the_parents_command(descendants: list[Descendant]) -> list[Descendant]
     """Those that may not have executed a program of their own yet."""
     commands: dict[int, bytes] = {}
     kept = []
-    for one in descendants:
-        if one.parent not in commands:
-            commands[one.parent] = _command(one.parent)
-        one.looks += 1
-        if one.command == commands[one.parent] and one.looks < _LOOKS_AT_A_COPY:
-            kept.append(one)
+    for process in descendants:
+        if process.parent not in commands:
+            commands[process.parent] = _command(process.parent)
+        process.looks += 1
+        if process.command == commands[process.parent] and process.looks < _LOOKS_AT_A_COPY:
+            kept.append(process)
     return kept
 
 
