@@ -185,7 +185,7 @@ def events(measured: ThreadProfile, flat: Flat, lost: Lost) -> list[Event]:
             _add(contexts, event._replace(name=f"{name}{tau_thread.CONTEXT}{path}"))
     root = flat.path(0) if len(measured.tree) else None
     if root:
-        for name in with_path & plain.keys():
+        for name in filter(with_path.__contains__, plain):
             _add(contexts, plain[name]._replace(name=f"{name}{tau_thread.CONTEXT}{root}"))
     return [*totals.values(), *contexts.values()]
 
