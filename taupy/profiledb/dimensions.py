@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from itertools import chain
-from sys import intern
 from typing import Any, Literal
 
 from taupy.dataclass import dataclass
@@ -47,6 +46,8 @@ class Dimension:
         inherited: for a call path, function that makes what its label is made from, of the same of
             its parent (None for a root) and of its own timer. Instead of `sql`.
         several: an id may have several rows, each with its own label.
+        joined: what becomes of the last parts of an id's rows, which differ in nothing else.
+        alike: the parts that hundreds of thousands of ids share, and keep once.
         across: when labels of different trials count as equal.
         title: in the headings of tables, if that is not its name: see `heading`.
     """
@@ -57,6 +58,8 @@ class Dimension:
     spelling: Callable[[Any], Hashable] = lambda label: label
     inherited: Callable[[Any, TimerRow], Any] | None = None
     several: bool = False
+    joined: Callable[[Iterable[str]], str] | None = None
+    alike: tuple[int, ...] = ()
     across: str = "equal names"
     title: str = ""
 
@@ -80,7 +83,8 @@ def _of_thread(columns: str) -> str:
 
 
 _TIMER = """
-    SELECT timer.id, timer.name, timer.short_name, timer.file, timer.line, timer_group.name
+    SELECT timer.id, timer.name, timer.short_name, timer.file, timer.line,
+           ifnull(timer_group.name, '')
       FROM timer
       LEFT JOIN timer_group ON timer_group.timer_id = timer.id
      WHERE timer.id IN ({ids})
@@ -180,13 +184,6 @@ _IDS = {
 """The ids of all threads, timers ... of some trials, except call paths."""
 
 
-def _timer(name: str, short: str, file: str | None, line: int | None, *groups: str) -> TimerRow:
-    # Of hundreds of thousands of routines, many have the same file and groups.
-    return TimerRow(
-        name, short, file and intern(file), line, intern("|".join(filter(None, groups)))
-    )
-
-
 def _nearest_layer(above: TimerRow | None, timer: TimerRow) -> TimerRow | None:
     """The timer of the nearest layer at or above a call path."""
     return timer if is_layer(timer.groups) else above
@@ -211,7 +208,9 @@ DIMENSIONS: dict[str, Dimension] = {
     "experiment": Dimension("trial", _of_trial("experiment.name")),
     "name": Dimension("trial", _of_trial("trial.name")),
     "state": Dimension("trial", _of_trial("trial.state")),
-    "gpu": Dimension("trial", _GPU, lambda *names: " + ".join(dict.fromkeys(names)), title="GPU"),
+    "gpu": Dimension(
+        "trial", _GPU, joined=lambda names: " + ".join(dict.fromkeys(names)), title="GPU"
+    ),
     "thread": Dimension(
         "thread",
         _of_thread(
@@ -237,8 +236,10 @@ DIMENSIONS: dict[str, Dimension] = {
     "timer": Dimension(
         "timer",
         _TIMER,
-        _timer,
+        TimerRow,
         _full_name,
+        joined=lambda groups: "|".join(filter(None, groups)),
+        alike=(2, 4),
         across="equal full names and groups; match.py finds more",
     ),
     "file": Dimension("timer", _FILE, lambda file: file or NO_FILE),
@@ -371,10 +372,15 @@ def ids_where(
     return matching
 
 
-def labels(db: ProfileDB, name: str, ids: Sequence[Any]) -> dict[Any, tuple[Any, ...]]:
+def labels(
+    db: ProfileDB, name: str, ids: Sequence[Any], trials: Sequence[int] = ()
+) -> dict[Any, tuple[Any, ...]]:
     """The labels of each id in a dimension, one or several; None if it has no label.
 
     None may also be an id: a user event may lack a call path and timer.
+
+    Args:
+        trials: those that the ids are of, if they are known.
     """
     definition = dimension(name)
     if definition.inherited is not None:
@@ -383,20 +389,35 @@ def labels(db: ProfileDB, name: str, ids: Sequence[Any]) -> dict[Any, tuple[Any,
         return {id: (id,) for id in ids}
     label_of: dict[Any, tuple[Any, ...]] = {None: (None,)}
     present = [id for id in ids if id is not None]
-    parts: dict[Any, tuple[Any, ...]] = {}
-    rows = [*rows_of_ids(db, definition.sql, present)]
+    every = _IDS.get(definition.of, "") if trials else ""
+    rows = [*rows_of_ids(db, definition.sql, present, every.replace("{trials}", listed(trials)))]
     refuse_infinite(chain.from_iterable(rows))
-    for row in rows:
-        id = row[0]
-        if definition.several:
-            label_of[id] = (*label_of.get(id, ()), definition.label(*row[1:]))
-        else:  # the rows of one id differ only in their last part
-            parts[id] = (*parts[id], row[-1]) if id in parts else row[1:]
-    for id, of_id in parts.items():
-        label_of[id] = (definition.label(*of_id),)
+    if definition.several:
+        for row in rows:
+            label_of[row[0]] = (*label_of.get(row[0], ()), definition.label(*row[1:]))
+    else:
+        row_of = {row[0]: row for row in rows}
+        if definition.joined is not None and len(row_of) < len(rows):
+            row_of = _joined(rows, definition.joined)
+        # In the order of the ids, in which they are read: what is side by side is read faster.
+        if labelled := [*filter(row_of.__contains__, present)]:
+            _, *parts = zip(*map(row_of.__getitem__, labelled), strict=True)
+            for part in definition.alike:
+                first: dict[Any, Any] = {}
+                parts[part] = tuple(map(first.setdefault, parts[part], parts[part]))
+            of_ids = map(definition.label, *parts)
+            label_of.update(zip(labelled, zip(of_ids, strict=True), strict=True))
     if definition.several or definition.of == "trial":
         return {id: label_of.get(id, (None,)) for id in ids}
-    return {id: label_of[id] for id in ids}
+    return dict(zip(ids, map(label_of.__getitem__, ids), strict=True))
+
+
+def _joined(rows: list[Any], joined: Callable[[Iterable[str]], str]) -> dict[Any, Any]:
+    """One row for each id."""
+    lasts: dict[Any, list[str]] = {}
+    for row in rows:
+        lasts.setdefault(row[0], []).append(row[-1])
+    return {row[0]: (*row[:-1], joined(lasts[row[0]])) for row in rows}
 
 
 class TimerNames:
@@ -456,8 +477,16 @@ def steps_up(db: ProfileDB, ids: Iterable[int | None]) -> dict[int, tuple[int | 
     return steps
 
 
-def rows_of_ids(db: ProfileDB, sql: str, ids: Sequence[int]) -> Iterator[Any]:
-    """The rows of a statement with ids in place of `{ids}`, split if there are many."""
+def rows_of_ids(db: ProfileDB, sql: str, ids: Sequence[int], every: str = "") -> Iterator[Any]:
+    """The rows of a statement with ids in place of `{ids}`.
+
+    Args:
+        every: selects these ids and perhaps others, which takes the place of many. Without it, many
+            are split.
+    """
+    if every and len(ids) > _MOST_IDS:
+        yield from db.rows(sql.replace("{ids}", every))
+        return
     for begin in range(0, len(ids), _MOST_IDS):
         yield from db.rows(sql.replace("{ids}", listed(ids[begin : begin + _MOST_IDS])))
 

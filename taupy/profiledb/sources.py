@@ -11,7 +11,7 @@ from taupy.profiledb.dimensions import rows_of_ids
 _PATHS = """
     SELECT timer.name, trial_timer.path
       FROM trial_timer JOIN timer ON timer.id = trial_timer.timer_id
-     WHERE trial_timer.trial_id = ?
+     WHERE trial_timer.trial_id = ? AND trial_timer.path IS NOT NULL
 """
 
 _FILES = """
@@ -25,10 +25,11 @@ _MODULES = "SELECT name FROM timer WHERE short_name = '<module>'"
 
 
 @of_a_sound_file
-def timer_paths(db: ProfileDB, trial_id: int) -> dict[str, str | None]:
-    """Full name of each of the trial's timers -> its file, absolute if possible."""
+def timer_paths(db: ProfileDB, trial_id: int) -> dict[str, str]:
+    """Full name of each of the trial's timers -> its file, absolute if possible. Those of which
+    none is known, such as C functions, are left out."""
     db.trial(trial_id)
-    return {name: path and intern(path) for name, path in db.rows(_PATHS, (trial_id,))}
+    return {name: intern(path) for name, path in db.rows(_PATHS, (trial_id,))}
 
 
 @of_a_sound_file

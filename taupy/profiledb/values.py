@@ -158,7 +158,7 @@ def _choices(
 ) -> tuple[dict[str, Sequence[Any]], dict[str, Choices | None]]:
     """The labels of each dimension; and, for each id that it depends on, their codes.
 
-    The codes are None if the ids themselves are the labels.
+    The codes are None if the ids themselves are the labels, or each has one of its own.
     """
     names: dict[str, Sequence[Any]] = {}
     choices: dict[str, Choices | None] = {}
@@ -167,16 +167,13 @@ def _choices(
         if dimension(name).is_id or name in question.ids:  # there may be a million
             names[name], choices[name] = ids, None
             continue
-        numbers: dict[Any, int] = {}
-        of_id = labels(db, name, ids)
+        of_id = labels(db, name, ids, question.trials)
         of_ids = list(map(of_id.__getitem__, ids))
-        for label in chain.from_iterable(of_ids):
-            numbers.setdefault(label, len(numbers))
-        if len(numbers) == len(ids) and {*map(len, of_ids)} <= {1}:  # each has a label of its own
-            choices[name] = list(zip(range(len(ids))))
-        else:
+        numbers: dict[Any, int] = dict.fromkeys(chain.from_iterable(of_ids), 0)
+        names[name], choices[name] = list(numbers), None
+        if len(numbers) < len(ids) or not {*map(len, of_ids)} <= {1}:
+            numbers = {label: number for number, label in enumerate(numbers)}
             choices[name] = [tuple(map(numbers.__getitem__, mine)) for mine in of_ids]
-        names[name] = list(numbers)
     return names, choices
 
 
@@ -184,7 +181,7 @@ def _codes(codes: Sequence[int], choices: Choices | None) -> Sequence[int]:
     if choices is None:
         return codes
     only = [code for (code,) in choices]
-    return codes if only == [*range(len(only))] else list(map(only.__getitem__, codes))
+    return list(map(only.__getitem__, codes))
 
 
 def _source(summed: Table, name: str) -> str:

@@ -8,6 +8,7 @@ import stat
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from functools import cache
+from operator import attrgetter
 
 from taupy.analysis.definitions import at_definition
 from taupy.analysis.findings.calls import trees
@@ -29,6 +30,7 @@ from taupy.profiledb.values import values
 _LARGEST_SOURCE = 1 << 20
 """Maximum size in bytes: larger modules are not written by hand."""
 
+_NAME, _GROUPS = attrgetter("timer"), attrgetter("groups")
 _COMMAND = "Command Line"
 _KIB = 1024
 
@@ -45,15 +47,19 @@ def trial_of(db: ProfileDB, trial: TrialRow, of_threads: Table | None = None) ->
     source = unchanged_sources(trial, metadata, paths)
     lines_of: dict[tuple[str, str], list[str]] = {}
 
-    def defined(timer: TimerRow) -> TimerRow:
-        """A routine of the program with the line of its `def`, by which sentences name it."""
+    def text_of(timer: TimerRow) -> list[str]:
+        """The lines of its file, if that is the program's and here."""
         of_file = paths.get(timer.timer) or "", timer.groups
         lines = lines_of.get(of_file)
         if lines is None:
             is_mine = os.path.isabs(of_file[0]) and not is_library(*of_file)
             text = source(timer) if is_mine else None
             lines = lines_of[of_file] = text.split("\n") if text else []
-        return at_definition(timer, lines) if lines else timer
+        return lines
+
+    def defined(timer: TimerRow) -> TimerRow:
+        """A routine of the program with the line of its `def`, by which sentences name it."""
+        return at_definition(timer, text_of(timer))
 
     @cache
     def ask(question: Question) -> Table:
@@ -61,10 +67,18 @@ def trial_of(db: ProfileDB, trial: TrialRow, of_threads: Table | None = None) ->
             table = of_threads
         else:
             table = values(db, question)
-        timers = table.labels.get("timer")
-        if not timers:
+        # There may be hundreds of thousands of routines, so each file is looked at once.
+        timers = [*filter(None, table.labels.get("timer", ()))]
+        files = [*zip(map(paths.get, map(_NAME, timers)), map(_GROUPS, timers), strict=True)]
+        one_of = dict(zip(files, timers, strict=True))
+        lines = {file: text_of(timer) for file, timer in one_of.items()}
+        if not any(lines.values()):
             return table
-        named = [timer and defined(timer) for timer in timers]
+        definitions = (
+            at_definition(timer, text) if text else timer
+            for timer, text in zip(timers, map(lines.__getitem__, files), strict=True)
+        )
+        named = [timer and next(definitions) for timer in table.labels["timer"]]
         return replace(table, labels={**table.labels, "timer": named})
 
     return Trial(

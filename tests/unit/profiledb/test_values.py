@@ -17,6 +17,7 @@ from taupy.model.profile import Thread, Timer, UserEvent
 from taupy.model.question import EVENTS, LAUNCHES, VALUES, Condition, Question
 from taupy.model.rows import ThreadRow
 from taupy.model.table import Column, Table, combine
+from taupy.profiledb import dimensions
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.dimensions import DIMENSIONS
 from taupy.profiledb.values import values
@@ -197,6 +198,24 @@ def test_many_trials_are_one_statement(db):
         ("a", "jax"): 4,
         ("a", None): 6,
     }
+
+
+@pytest.mark.parametrize("by", [("timer",), ("file",), ("group",), ("callpath", "timer")])
+def test_more_routines_than_a_statement_lists_have_the_same_labels(db, monkeypatch, by):
+    """Some have several groups, some are in one of the trials only, and one trial is not asked
+    for."""
+    for number, names in enumerate(("ab", "bc", "cd"), 1):
+        below = [
+            call(Timer(name, f"{name}.py", 1, groups=(*groups, "PYTHON")), 1, 5)
+            for name in names
+            for groups in ((), ("LAYER",))
+        ]
+        add_profile(db, profile_of(host(call("root", 1, 1, below)), number=number))
+    question = Question((1, 2), by=by, values=VALUES)
+    listed = values(db, question)
+    monkeypatch.setattr(dimensions, "_MOST_IDS", 1)
+    assert values(db, question) == listed
+    assert len(listed) == {"file": 4, "group": 2}.get(by[0], 7)
 
 
 def test_metrics_that_go_together_are_summed_where_all_were_measured(db):
