@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from itertools import chain, compress, product
+from operator import eq, itemgetter
 from typing import Any, Literal, get_args, overload
 
 from taupy.analysis.event_loops import AWAITED, LOOPS, is_awaited
@@ -174,7 +175,7 @@ class Places(Sequence[Place]):
         ns: Sequence[float],
         own: int,
         make: Callable[[int], Place],
-        bare: Callable[[], Sequence[bool]],
+        shared: Callable[[], Sequence[int]],
         whole: float,
         *,
         asleep: bool,
@@ -183,7 +184,7 @@ class Places(Sequence[Place]):
     ) -> None:
         self._timers, self.ns, self.own = timers, ns, own
         self.asleep, self.off_cpu_ns, self.with_lines = asleep, off_cpu_ns, with_lines
-        self._make, self._bare = make, bare
+        self._make, self._shared = make, shared
         self._made: dict[int, Place] = {}
         self.whole = whole
 
@@ -227,11 +228,15 @@ class Places(Sequence[Place]):
         large = [at for at, ns in enumerate(own) if ns / self.whole >= least]
         return [self[at] for at in large[:most]] or self[: min(1, self.own)]
 
-    def own_times(self) -> Iterator[Place | float]:
-        """Of each own place its time, if all of it passed in the routine itself and awake; else the
-        place."""
-        for at, (ns, is_bare) in enumerate(zip(self.ns, self._bare(), strict=False)):
-            yield ns if is_bare else self[at]
+    def own_times(self) -> Iterator[Place | Sequence[float]]:
+        """The own places that did not pass all of their time in the routine itself and awake; and
+        the times of those between them, which did."""
+        begin = 0
+        for at in self._shared():
+            yield self.ns[begin:at]
+            yield self[at]
+            begin = at + 1
+        yield self.ns[begin : self.own]
 
     def changed(
         self, change: Callable[[Place], Place], with_lines: Sequence[int] | None = None
@@ -239,7 +244,7 @@ class Places(Sequence[Place]):
         """The same places, each with what else is known of its lines and source."""
         return Places(
             *(lambda: self.timers, self.ns, self.own, lambda at: change(self[at])),
-            *(self._bare, self.whole),
+            *(self._shared, self.whole),
             asleep=self.asleep,
             off_cpu_ns=self.off_cpu_ns,
             with_lines=self.with_lines if with_lines is None else with_lines,
@@ -370,9 +375,9 @@ class _Tally:
         timer, parent, timers = self.tree.timer, self.tree.parent, self.tree.timers
         modules = {code for code, name in enumerate(timers) if name.short_name == "<module>"}
         entered: dict[int, None] = {}
-        for row, code in enumerate(timer):
-            if code in modules and (parent[row] < 0 or is_program(timers[timer[parent[row]]])):
-                entered[code] = None
+        for row in compress(range(len(timer)), map(modules.__contains__, timer)):
+            if parent[row] < 0 or is_program(timers[timer[parent[row]]]):
+                entered[timer[row]] = None
         return list(entered)
 
     def _files(self, begins: Sequence[int]) -> list[str]:
@@ -491,7 +496,10 @@ class _Tally:
     def order(self) -> Sequence[int]:
         """The rows, callers first."""
         if self.levels:
-            return [row for level in self.levels for row in level.tolist()]
+            import numpy as np
+
+            in_order: list[int] = np.concatenate(self.levels).tolist()
+            return in_order
         return callers_first(self.tree.parent)
 
     def _is_whole(self) -> bool:
@@ -609,9 +617,10 @@ class _Tally:
 
     def _sum(self) -> None:
         """Add up the times of each owner; what else is known of one is added up when asked for."""
-        steps, number_of = self.steps, dict[tuple[int, int], int]()
-        pairs = zip(steps.group, steps.owner, strict=True)
-        which = [number_of.setdefault(pair, len(number_of)) for pair in pairs]
+        steps = self.steps
+        keys = [*zip(steps.group, steps.owner, strict=True)]
+        number_of = {key: number for number, key in enumerate(dict.fromkeys(keys))}
+        which = [*map(number_of.__getitem__, keys)]
         times = [0.0] * len(number_of)
         for number, time in zip(which, steps.time, strict=True):
             times[number] += time
@@ -696,7 +705,8 @@ class _Tally:
         """Those of a group, from the times of their owners."""
         timers = self.tree.timers
         own = [(owner, ns) for owner, ns in sums if owner >= 0]
-        own.sort(key=lambda pair: (-pair[1], timers[pair[0]].timer))
+        own.sort(key=itemgetter(1), reverse=True)
+        _order_alike(own, lambda pair: timers[pair[0]].timer)
         apart = [self._apart(group, owner, ns, ns / whole) for owner, ns in sums if owner < 0]
         apart.sort(key=_position)
 
@@ -706,11 +716,11 @@ class _Tally:
             owner, ns = own[at]
             return self._own(group, owner, ns, ns / whole)
 
-        def bare() -> list[bool]:
+        def shared() -> list[int]:
             pairs = chain(self.waited.slept, self.waited.beyond, self.of_entries)
             more = {owner for of_group, owner in pairs if of_group == group}
             more.update(owner for owner, _ in sums if owner >= 0 and timers[owner].file is None)
-            return [owner not in more for owner, _ in own]
+            return [at for at, (owner, _) in enumerate(own) if owner in more]
 
         self._move_driver(group, own, apart, whole)
         return Places(
@@ -718,7 +728,7 @@ class _Tally:
             [*(ns for _, ns in own), *(place.ns for place in apart)],
             len(own),
             make,
-            bare,
+            shared,
             whole,
             asleep=any(
                 key[0] == group and self.waited.asleep(key, self.sums[key])
@@ -789,10 +799,10 @@ class _Tally:
         within: list[str | None] = [None] * len(tree.parent)
         sums: dict[tuple[int, str], list[float]] = defaultdict(lambda: [0.0, 0.0])
         owner_of = [owner for _, owner in self.contexts]
-        for row in self.order:
+        is_library = [role in _LIBRARIES for role in roles]
+        of_rows = map(is_library.__getitem__, map(tree.timer.__getitem__, self.order))
+        for row in compress(self.order, of_rows):
             code, above, owner = tree.timer[row], tree.parent[row], owner_of[self.context[row]]
-            if roles[code] not in _LIBRARIES:
-                continue
             name = within[row] = name_of[code] or (within[above] if above >= 0 else None)
             time = tree.exclusive[row]
             if name is None or not time:
@@ -1039,6 +1049,16 @@ def _waiting(owner: int) -> int:
 def _routine(waiting: int) -> int:
     """The routine that waits; `_OUTSIDE` if there is none."""
     return _WAITING - 1 - waiting if waiting < _WAITING else _OUTSIDE
+
+
+def _order_alike(own: list[tuple[int, float]], name: Callable[[tuple[int, float]], str]) -> None:
+    """Order owners of equal times, which stand side by side, by name: hardly any are."""
+    times = [ns for _, ns in own]
+    end = 0
+    for at in compress(range(len(own)), map(eq, times, times[1:])):
+        if at >= end:
+            end = next((row for row in range(at, len(own)) if times[row] != times[at]), len(own))
+            own[at:end] = sorted(own[at:end], key=name)
 
 
 def _position(place: Place) -> tuple[int, float, str]:

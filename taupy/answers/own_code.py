@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from functools import reduce
+from operator import add
 from typing import Literal
 
 from taupy.analysis.known_routines import is_wait
@@ -174,7 +176,7 @@ def kinds(groups: Sequence[GroupPlaces]) -> dict[Kind, float]:
                     for kind, ns in by_kind(place).items():
                         sums[kind] += ns
                 else:
-                    sums["own"] += place
+                    sums["own"] = reduce(add, place, sums["own"])
             waits(sums, group.places.off_cpu_ns - sums["wait"])
             for kind, ns, _ in apart(group):
                 sums[kind] += ns

@@ -7,7 +7,9 @@ up to the thread's time. The forward pass inside a backward pass is a recomputat
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
 from itertools import compress
+from operator import add
 
 from taupy.dataclass import NamedTuple
 from taupy.model import callpaths
@@ -44,10 +46,11 @@ def summed(
     table: Table, phase: Sequence[str], begins: Sequence[bool]
 ) -> tuple[dict[str, Sum], int]:
     timers: Sequence[TimerRow] = table.labels["timer"]
-    times: dict[str, float] = dict.fromkeys((NO_PHASE, *phase), 0)
-    for kind, ns in zip(phase, table.column("exclusive", "time"), strict=True):
-        if ns:
-            times[kind] += ns
+    exclusive = table.column("exclusive", "time")
+    times = {
+        kind: reduce(add, filter(None, compress(exclusive, map(kind.__eq__, phase))), 0)
+        for kind in dict.fromkeys((NO_PHASE, *phase))
+    }
     calls: dict[str, float] = dict.fromkeys(times, 0)
     for kind, count in compress(zip(phase, table.column("calls"), strict=True), begins):
         calls[kind] += count or 0
@@ -69,7 +72,8 @@ def row_phases(table: Table, labels: Sequence[Label] | None = None) -> tuple[lis
         labels: of the rows; a phase also begins where another label does.
     """
     groups = [timer.groups for timer in table.labels["timer"]]
-    is_phase = [kind_of(of_timer) is not None for of_timer in groups]
+    kinds = {of_timers: kind_of(of_timers) for of_timers in {*groups}}
+    is_phase = [kinds[of_timer] is not None for of_timer in groups]
     phase, begins = [NO_PHASE] * table.size, [False] * table.size
     if not any(is_phase):
         return phase, begins

@@ -7,6 +7,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import compress
 
 from taupy.analysis.known_routines import Either, Grouped, Known, Matches, OneOf
 from taupy.dataclass import NamedTuple
@@ -74,7 +75,8 @@ class Calls:
 
     @cached_property
     def threads(self) -> list[ThreadRow]:
-        return list(dict.fromkeys(self.thread))
+        codes = dict.fromkeys(self.table.codes["thread"])
+        return list(map(self.table.labels["thread"].__getitem__, codes))
 
     def __contains__(self, timer: TimerRow) -> bool:
         return timer in self._codes
@@ -90,7 +92,7 @@ class Calls:
 
     @cached_property
     def roots(self) -> list[int]:
-        return [row for row, above in enumerate(self.parent) if above < 0]
+        return [*compress(range(len(self)), map((0).__gt__, self.parent))]
 
     @cached_property
     def children(self) -> Callable[[int], list[int]]:
@@ -134,24 +136,20 @@ class Calls:
         elif isinstance(matches, Known | OneOf):
             names = matches.files if isinstance(matches, Known) else {
                 timer.short_name for timer in matches.timers}  # fmt: skip
-            codes = [code for name in names for code in self._named.get(name, ())]
+            numbers, codes_of = self._named
+            codes = [code for name in names if name in numbers for code in codes_of(numbers[name])]
         return [code for code in codes if matches(self.timers[code])]
 
     @cached_property
     def _grouped(self) -> dict[str, list[int]]:
         """The codes of the timers with the same groups."""
-        of_groups: dict[str, list[int]] = {}
-        for code, timer in enumerate(self.timers):
-            of_groups.setdefault(timer.groups, []).append(code)
-        return of_groups
+        numbers, codes_of = _alike([timer.groups for timer in self.timers])
+        return {groups: codes_of(number) for groups, number in numbers.items()}
 
     @cached_property
-    def _named(self) -> dict[str, list[int]]:
-        """The codes of the timers with each short name."""
-        named: dict[str, list[int]] = {}
-        for code, timer in enumerate(self.timers):
-            named.setdefault(timer.short_name, []).append(code)
-        return named
+    def _named(self) -> tuple[Mapping[str, int], Callable[[int], list[int]]]:
+        """A number for each short name, and the codes of the timers with it."""
+        return _alike([timer.short_name for timer in self.timers])
 
     def rows_of(self, timer: TimerRow) -> list[int]:
         """The rows of one timer."""
@@ -178,10 +176,12 @@ class Calls:
         return sorted(range(len(self.timers)), key=self._longest_ns.__getitem__, reverse=True)
 
     @cached_property
-    def _longest_ns(self) -> list[float]:
+    def _longest_ns(self) -> Sequence[float]:
         """The time of each timer in the thread in which it took longest."""
         count = len(self.timers)
         codes, threads = self.table.codes["timer"], self.table.codes["thread"]
+        if len(self.threads) == 1:
+            return sums_by_key(codes, count, self.inclusive)
         alone = [thread * count + code for code, thread in zip(codes, threads, strict=True)]
         which, firsts = numbered(alone, size=len(alone))
         longest = [-math.inf] * count
@@ -198,7 +198,7 @@ class Calls:
 
     @cached_property
     def _codes(self) -> dict[TimerRow, int]:
-        return {timer: code for code, timer in enumerate(self.timers)}
+        return dict(zip(self.timers, range(len(self.timers)), strict=True))
 
     def outermost(self, matches: Matches) -> list[int]:
         """The rows of these timers that are not below another of them."""
@@ -244,6 +244,12 @@ class Calls:
     def largest(self, rows: Iterable[int]) -> int:
         """The row with the largest inclusive time."""
         return max(rows, key=self.inclusive.__getitem__)
+
+
+def _alike(keys: Sequence[str]) -> tuple[Mapping[str, int], Callable[[int], list[int]]]:
+    """A number for each distinct key, and the positions of that key."""
+    numbers = {key: number for number, key in enumerate(dict.fromkeys(keys))}
+    return numbers, members(list(map(numbers.__getitem__, keys)), len(numbers))
 
 
 def _numbers(values: Sequence[Amount]) -> Sequence[float]:
