@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import replace
 from pathlib import Path
 
@@ -47,7 +48,11 @@ def both(tmp_path_factory, new_address):
 def answer(command, db, folder):
     folder.mkdir()
     shown = taupy(*command.split(), "--db", db, cwd=folder)
-    said = (shown.returncode, shown.stdout.replace(db, "DB"), shown.stderr.replace(db, "DB"))
+    texts = (shown.stdout, shown.stderr)
+    said = (
+        shown.returncode,
+        *(text.replace(shlex.quote(db), "DB").replace(db, "DB") for text in texts),
+    )
     files = [file for file in Path(folder).rglob("*") if file.is_file()]
     return said, {file.name: file.read_bytes() for file in files}
 

@@ -6,6 +6,7 @@ import os
 import shlex
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -110,17 +111,25 @@ def test_the_rank_that_ends_last_pushes_the_job(place, measured):
     assert place("trials", "show", "1", "--csv", "--db", place.address).count("Ranks") == 2
 
 
-def test_what_was_killed_is_pushed_by_the_next_command(place, measured):
+def wait_for_incomplete(place, count):
+    """Wait until the watches of killed programs have pushed what they stored."""
+    until = time.monotonic() + 60
+    while place("trials", "--csv", "--db", place.address).count("incomplete") < count:
+        assert time.monotonic() < until, "waited in vain"
+
+
+def test_what_was_killed_is_pushed(place, measured):
     (place.path / "program.py").write_text(
         "import os, signal\ndef work():\n    os.kill(os.getpid(), signal.SIGKILL)\nwork()\n"
     )
     measured("--db", place.address, code=-9)
     assert not (place.path / "taupy.db").exists()
-    assert place("trials", "--csv", "--db", place.address).count("incomplete") == 1
+    wait_for_incomplete(place, 1)
     in_both(place, 1)
     measured("--db", place.address, code=-9)
     said = place("trials", "--db", "taupy.db")
     assert said.count("incomplete") == 2
+    wait_for_incomplete(place, 2)
     in_both(place, 2)
 
 
