@@ -7,12 +7,13 @@ import builtins
 from collections.abc import Iterator
 
 from taupy.analysis.findings import hot_lines, source
+from taupy.analysis.findings.call_growth import CallGrowth
 from taupy.analysis.findings.calls import Sum
 from taupy.analysis.findings.hot_lines import hottest
 from taupy.analysis.findings.source import Function
 from taupy.analysis.findings.trial import Trial
 from taupy.model.finding import Finding
-from taupy.model.rows import TimerRow
+from taupy.model.rows import ThreadRow, TimerRow
 from taupy.model.sampled import SLEEPING
 from taupy.units import count, duration, percent
 
@@ -105,16 +106,19 @@ def _growing(trial: Trial) -> list[TimerRow]:
             or _has_numbers_alone(source.tree(trial.source(timer) or ""), function)
         ):
             continue
-        grown = trial.growth[timer]
-        is_wait = grown.last_ns * (1 - trial.queued(thread)) <= _UNEVEN * grown.first_ns
         if (
             not is_caller
-            and not is_wait
+            and not _is_wait(trial, thread, trial.growth[timer])
             and asleep <= _ASLEEP * seen
             and not _in_batches(trial, whole)
         ):
             innermost.append(timer)
     return innermost
+
+
+def _is_wait(trial: Trial, thread: ThreadRow, grown: CallGrowth) -> bool:
+    """Whether its last calls may only have waited longer for a processor than its first ones."""
+    return grown.last_ns * (1 - trial.queued(thread)) <= _UNEVEN * grown.first_ns
 
 
 def _has_numbers_alone(module: ast.Module, function: Function) -> bool:
@@ -199,7 +203,7 @@ def _processed(trial: Trial) -> Iterator[tuple[TimerRow, Finding]]:
     for timer in calls.lasting(LEAST * trial.worked_ns):
         if not trial.is_own(timer) or calls.entries(timer) < LEAST_CALLS:
             continue
-        longest = max(calls.of_timer(timer).values(), key=lambda sums: sums.ns)
+        thread, longest = max(calls.of_timer(timer).items(), key=lambda pair: pair[1].ns)
         if longest.calls < LEAST_CALLS:
             continue
         function = source.function(trial, timer)
@@ -207,7 +211,7 @@ def _processed(trial: Trial) -> Iterator[tuple[TimerRow, Finding]]:
         if function is None or kept is None:
             continue
         grown = trial.growth.get(timer)
-        if grown is not None and grown.stays:
+        if grown is not None and (grown.stays or _is_wait(trial, thread, grown)):
             continue
         yield (
             timer,

@@ -96,6 +96,12 @@ def test_an_argument_that_the_routine_itself_adds_to():
 
 def add_grows(spills=540_000, queued=0.0):
     """Whether a routine is said to grow whose last calls took 15 times as long as the first."""
+    trial, add = with_growth(spills, queued)
+    return growing_history._growing(trial) == [add]
+
+
+def with_growth(spills, queued):
+    """A trial, and its routine whose last calls took 15 times as long as the first."""
     add, spill = (
         TimerRow(name, name, "a.py", line, "") for line, name in enumerate(("add", "spill"))
     )
@@ -111,10 +117,11 @@ def add_grows(spills=540_000, queued=0.0):
     )
     trial = SimpleNamespace(
         calls=calls, worked_ns=100, is_own=lambda timer: True, states={},
-        growth={add: SimpleNamespace(grows=True, first_ns=80.0, last_ns=1200.0)},
+        growth={add: SimpleNamespace(grows=True, stays=False, first_ns=80.0, last_ns=1200.0)},
         source=lambda timer: None, queued=lambda thread: queued,
+        wall_ns=100, finding=lambda kind, timer, *_, **of: timer,
     )  # fmt: skip
-    return growing_history._growing(trial) == [add]
+    return trial, add
 
 
 @pytest.mark.parametrize(("spills", "grows"), [(4, False), (540_000, True)])
@@ -128,6 +135,15 @@ def test_what_waits_for_a_processor_may_explain_is_no_growth(queued, grows):
     """With 0.87 of the time in the queue, 1,200 ns have 156 of CPU time, and half of that is less
     than the 80 ns of the first calls, which may have waited for nothing."""
     assert add_grows(queued=queued) == grows
+
+
+@pytest.mark.parametrize(("queued", "grows"), [(0.5, True), (0.86, True), (0.87, False)])
+def test_nor_is_it_where_all_that_was_kept_is_processed(queued, grows, monkeypatch):
+    trial, add = with_growth(540_000, queued)
+    monkeypatch.setattr(growing_history.source, "function", lambda *_: ast.parse(""))
+    for name in ("_kept", "hottest", "_attempt"):
+        monkeypatch.setattr(growing_history, name, lambda *_: "self.days")
+    assert [*growing_history._processed(trial)] == [(add, add)] * grows
 
 
 PRIME = """
