@@ -292,22 +292,22 @@ def parsed_plainly(arguments: list[str]) -> argparse.Namespace | None:
 
     argparse takes longer to import than an interpreter to start, and the program waits.
     """
-    options = _Options()
-    add_arguments(options)  # type: ignore[arg-type]
+    given = _Options()
+    add_arguments(given)  # type: ignore[arg-type]
     at = 0
     while at < len(arguments) and not _ends_options(arguments[at]):
         name, equals, value = arguments[at].partition("=")
         if not equals and name in _ALONE:
             equals, value = "=", _ALONE[name]
         at += 1
-        if not equals and name in options.takers and at < len(arguments):
+        if not equals and name in given.takers and at < len(arguments):
             equals, value = "=", arguments[at]
             if value.startswith("-"):  # a number, or a value is missing
                 return None
             at += 1
-        if not options.take(name, value if equals else None):
+        if not given.take(name, value if equals else None):
             return None
-    values = {**options.values, "target": _target(arguments[at:])}
+    values = {**given.values, "target": _target(arguments[at:])}
     namespace = type(sys.implementation)  # types.SimpleNamespace, without the rest of that module
     return namespace(**values)  # type: ignore[return-value]
 

@@ -637,6 +637,17 @@ def test_names_of_any_kind_come_back_through_files_of_tau(tmp_path_factory, name
     assert [e.count for e in back.threads[0].user_events] == [2]
 
 
+def test_events_with_samples_at_no_call_path_are_written_in_their_order(tmp_path):
+    """A set of a dozen names has this order in one of millions of runs."""
+    names = [f"event {number}" for number in range(12)]
+    samples = [UserEvent(name, "", 1, 1.0, 1.0, 1.0, 1.0, at) for name in names for at in (1, None)]
+    tree = call(".TAU application", 1, 1, [call("f", 1, 5)])
+    there_and_back(profile_of(host(tree, events=samples)), tmp_path)
+    lines = (tmp_path / "out" / "profile.0.0.0").read_text().splitlines()
+    at_the_root = [line.split(" : ")[0] for line in lines if ' : .TAU application"' in line]
+    assert at_the_root == [f'"{name}' for name in names]
+
+
 def test_names_that_would_break_lines_are_written_as_escapes_and_that_is_reported(tmp_path):
     profile = profile_of(host(call("a\nb\x1b", 1, 5)))
     lost, (back,) = there_and_back(profile, tmp_path)
