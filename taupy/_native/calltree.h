@@ -94,6 +94,7 @@ typedef struct Thread {
     Node *start;       /* of the routine that it began in; NULL: not known yet. See thread_rows.h */
     uint32_t has_started; /* `start` is final */
     uint32_t is_apart; /* it is never added to others: addresses of its nodes are in use elsewhere */
+    uint32_t leaves;   /* threading has forgotten it: it ends once nothing is open */
     struct Thread *next_ended;
     uint32_t looked; /* where it is among those looked at, see line_thread.c */
     struct Thread **mine; /* its `this_thread`; NULL: it is not one that runs Python */

@@ -263,6 +263,8 @@ static void note_usage(void)
     part->involuntary_switches = usage.ru_nivcsw;
 }
 
+static int python_is_over; /* the interpreter has been finalized */
+
 void finish(int has_status, int64_t status, uint64_t state)
 {
     if (!is_measured() || waiting)
@@ -279,6 +281,8 @@ void finish(int has_status, int64_t status, uint64_t state)
         part->end_ticks = now.ticks;
         part_moment(now.ticks); /* a daemon thread may be ending at the same time */
         part->end_ns = now.ns;
+        if (python_is_over)
+            threads_end(now.ticks);
     }
     if (has_status) {
         part->exit_status = status;
@@ -301,6 +305,7 @@ static void python_ended(void)
     exit_row_end();
     gpu_end(1);
     gpu_note();
+    python_is_over = 1;
     finish(0, 0, PART_ENDED);
     if (!is_filtered() && root_pid == getpid()) {
         sigset_t interrupt, before;

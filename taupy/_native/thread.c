@@ -16,21 +16,42 @@
 
 static pthread_key_t thread_key;
 
+/* Under ended_lock. `mine` is its `this_thread`. */
+static void thread_end(Thread *thread, Thread **mine, uint64_t ticks)
+{
+    __atomic_store_n(&thread->ended_ticks, ticks, __ATOMIC_RELEASE);
+    *mine = NULL; /* it may soon be another one's */
+    thread_row_ended(thread);
+}
+
 static void thread_ended(void *value)
 {
     Thread *thread = value;
-    if (part == NULL || thread != this_thread || !part_is_ours())
+    if (part == NULL || !part_is_ours())
         return;
     pthread_mutex_lock(&ended_lock);
-    thread->is_apart |= thread->steps != NULL;
-    TELL(on_thread_end, thread);
-    if (!is_filtered())
-        thread->cpu_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
-    __atomic_store_n(&thread->ended_ticks, clock_ticks(), __ATOMIC_RELEASE);
-    part_moment(thread->ended_ticks);
-    this_thread = NULL; /* it may soon be another one's */
-    thread_row_ended(thread);
+    if (thread == this_thread) {
+        thread->is_apart |= thread->steps != NULL;
+        TELL(on_thread_end, thread);
+        if (!is_filtered())
+            thread->cpu_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+        uint64_t now = clock_ticks();
+        part_moment(now);
+        thread_end(thread, &this_thread, now);
+    }
     pthread_mutex_unlock(&ended_lock);
+}
+
+void threads_end(uint64_t ticks)
+{
+    pthread_mutex_lock(&ended_lock);
+    for (Thread *thread = threads; thread != NULL; thread = thread->next)
+        if (thread->leaves && thread->cursor == &thread->root && !thread_is_over(thread)) {
+            thread->is_apart |= thread->steps != NULL;
+            thread_end(thread, thread->mine, ticks);
+        }
+    pthread_mutex_unlock(&ended_lock);
+    thread_rows_add();
 }
 
 void threads_watch(void)
@@ -217,14 +238,15 @@ void thread_names(Thread *thread, const Routine *routine)
 {
     PyObject *type, *value, *trace;
     PyErr_Fetch(&type, &value, &trace);
-    if (routine->names_threads == NAMES_OWN)
+    if (routine->names_threads == NAMES_OWN) {
         thread_name(thread);
-    else
+        thread->leaves = 1;
+    } else
         for (thread = threads; thread != NULL; thread = thread->next)
             if (!thread_is_over(thread))
                 thread_name(thread);
     if (routine->names_threads == NAMES_ALL)
-        thread_rows_add();
+        thread_rows_add(); /* a child of multiprocessing ends by _exit() behind it */
     PyErr_Restore(type, value, trace);
 }
 

@@ -33,6 +33,10 @@ void thread_name(Thread *thread);
 /* The routine, which has `names_threads`, is called. */
 void thread_names(Thread *thread, const Routine *routine);
 extern RoutineWatch thread_names_watch;
+/* End those that Python has ended and the system has not, as of `ticks`, and add all that have ended
+ * to their rows. Python itself has ended. (Up to 3.12, whoever joins a thread goes on before the
+ * system has ended it.) */
+void threads_end(uint64_t ticks);
 /* Start watching for the end of threads. */
 void threads_watch(void);
 /* Ignore threads that end from now on. */

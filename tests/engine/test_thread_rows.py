@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
 from tests.engine.conftest import Trial
@@ -127,6 +129,29 @@ def test_call_paths_are_read_whatever_memory_is_used_again(runner):
     assert sum(calls for path, (calls, _) in sums(trial).items() if "leaf" in path[-1]) == 433
 
 
+@pytest.mark.skipif(sys.version_info >= (3, 13), reason="a join waits for the system there")
+def test_threads_that_only_the_system_has_not_ended_are_added_up(runner):
+    trial = runner.run(
+        """
+import ctypes, threading
+system = ctypes.CDLL(None)
+pause = ctypes.cast(system.pause, ctypes.c_void_p)
+def work():
+    "Its system thread stays before its destructors."
+    system.__cxa_thread_atexit_impl(pause, None, pause)
+    leaf()
+def leaf(): pass
+for _ in range(20):
+    t = threading.Thread(target=work); t.start(); t.join()
+""",
+        "native",
+        "--threads",
+        "3",
+    )
+    assert rows(trial) == {"threads 4 to 20 of work": 17}
+    assert trial.calls("prog.py")["leaf"] == 20
+
+
 def test_only_threads_without_a_name_of_their_own_are_added_up(runner):
     trial = runner.run(MANY, "native", "--threads", "3")
     began = {name.rpartition(" of ")[2] for name in rows(trial)}
@@ -177,12 +202,13 @@ threading.Thread(target=nap, args=(60,), daemon=True).start()
 
 def test_memory_does_not_grow_with_the_threads_that_have_ended(runner):
     program = """
-import threading
+import os, threading
 def work(): leaf()
 def leaf(): pass
 def some(n):
     for _ in range(n):
         t = threading.Thread(target=work); t.start(); t.join()
+        while os.path.exists(f"/proc/self/task/{t.native_id}"): os.sched_yield()
 def part():
     "KiB of the part's file in memory"
     sizes, ours = 0, False
