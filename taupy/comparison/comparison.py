@@ -559,10 +559,12 @@ class _Comparing:
 
         def keyed(side: int, answer: values.Answer) -> Sequence[Hashable]:
             keys = paths.of_side(side, answer.table.labels["callpath"])
-            return list(map(keys.__getitem__, answer.table.codes["callpath"]))
+            codes = answer.table.codes["callpath"]
+            return keys if isinstance(codes, range) else list(map(keys.__getitem__, codes))
 
-        runs = self._runs(of_sides, keyed)
-        return self._answer(None, runs, paths)
+        answer = self._answer(None, self._runs(of_sides, keyed), paths)
+        paths.read_in_order(answer.comparison.rows.keys)  # type: ignore[arg-type]
+        return answer
 
     def _runs(
         self,
@@ -640,12 +642,12 @@ def warnings(sides: Sequence[Side], of_places: Sequence[ComparedTable]) -> list[
         if answer.by not in _NAMED or not answer.comparison.additive or rows.is_complete:
             continue
         columns = [rows.values(at) for at in range(len(sides))]
-        parts = [not _is_whole(answer.keys, key) for key in rows.keys]
+        wholes = _wholes(answer.keys, rows.keys)
         values_of: dict[str, dict[Hashable, float]] = {
             side.letter: {
                 key: value
-                for key, value, is_part in zip(rows.keys, column, parts, strict=True)
-                if is_part and value is not None
+                for key, value in zip(rows.keys, column, strict=True)
+                if value is not None and key not in wholes
             }
             for side, column in zip(sides, columns, strict=True)
         }
@@ -653,11 +655,11 @@ def warnings(sides: Sequence[Side], of_places: Sequence[ComparedTable]) -> list[
     return list(dict.fromkeys(texts))
 
 
-def _is_whole(keys: Mapping[Hashable, Key], key: Hashable) -> bool:
-    """Whether the row is of the whole program."""
-    if isinstance(keys, Paths):
-        return keys.is_root(key, NOT_ROUTINES)
-    return keys[key].timer in NOT_ROUTINES
+def _wholes(names: Mapping[Hashable, Key], keys: Sequence[Hashable]) -> Collection[Hashable]:
+    """The rows of the whole program."""
+    if isinstance(names, Paths):
+        return names.roots(NOT_ROUTINES)
+    return {key for key in keys if names[key].timer in NOT_ROUTINES}
 
 
 def metric_shown(metric: Metric, value: str) -> Metric:

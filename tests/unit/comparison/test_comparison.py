@@ -200,18 +200,23 @@ def test_only_call_paths_that_are_shown_become_rows(db, monkeypatch):
     assert len(made) == 3
 
 
-def test_call_paths_of_routines_that_all_sides_call_alike_are_not_walked(db, monkeypatch):
+def test_call_trees_are_read_only_where_a_routine_is_called_otherwise(db, monkeypatch):
     for number in (1, 2):
         add_profile(db, wide_profile(300, timers=40, number=number))
-    in_order, walked = path_names.callers_first, []
+    add_profile(db, program(3, line=3))
+    add_profile(db, program(4, line=9))
+    values_of, read = path_names.values, []
     monkeypatch.setattr(
         path_names,
-        "callers_first",
-        lambda parents: walked.append(len(parents)) or in_order(parents),
+        "values",
+        lambda db, question: read.append(question.trials) or values_of(db, question),
     )
     (answer,) = asked(db, ["1", "2"], by="callpath")
     assert len(answer.comparison.rows) == 300
-    assert not walked
+    assert all(answer.keys[row.key].timer for row in answer.comparison.rows[:5])
+    assert not read
+    asked(db, ["3", "4"], by="callpath")
+    assert read == [(3,), (4,)]
 
 
 def test_call_paths_are_named_without_a_statement_for_each(tmp_path):
