@@ -8,20 +8,21 @@ import zipfile
 import pytest
 
 from tests.in_process import taupy
+from tests.noted_children import RUN_UNTIL_NOTED
 
 ARGUMENTS = ("--password", "hunter2", "--api-key=hunter2", "--max-tokens", "4096", "--data",
              "https://me:hunter2@host/x")  # fmt: skip
 
-PROGRAM = """
-import os, subprocess, sys
+PROGRAM = f"""{RUN_UNTIL_NOTED}
+import sys
 def shown(): return open(folder + "/run", "rb").read()
 state = os.environ["TAUPY_STATE_DIR"]
-folder = next(f"{state}/{name}" for name in os.listdir(state) if name.startswith("run-"))
+(folder,) = glob.glob(state + "/run-*")
 assert sys.argv[2] == "hunter2"  # the program gets what was typed
 sys.stdout.buffer.write(shown())
-sleep = [sys.executable, "-S", "-c", "import time; time.sleep(0.4)", "--token", "hunter2"]
-subprocess.run(sleep)
-subprocess.run(["sh", "-c", "sleep 0.4; true 'curl://me:hunter2@host' --secret hunter2"])
+waits = "import sys; sys.stdin.read()"
+run_until_noted(sys.executable, "-S", "-c", waits, "--token", "hunter2")
+run_until_noted("sh", "-c", "read line; true 'curl://me:hunter2@host' --secret hunter2")
 os.system(sys.executable + " -S -c pass --token=hunter2")
 """
 
@@ -122,8 +123,8 @@ def test_the_storer_gets_no_variable_that_the_program_has_removed(runs, engine):
     assert seen.read_text() == " kept"
 
 
-IN_CHILDREN = """
-import multiprocessing, os, subprocess, sys
+IN_CHILDREN = f"""{RUN_UNTIL_NOTED}
+import multiprocessing, sys
 def work():
     subprocess.run(["true", "--token", "hunter2"])
 try:
@@ -138,7 +139,7 @@ if "--children" in sys.argv:
     children = [multiprocessing.get_context("fork").Process(target=work) for _ in range(2)]
     for child in children: child.start()
     for child in children: child.join()
-subprocess.run(["sh", "-c", "sleep 0.4; true 'curl://me:hunter2@host' --secret hunter2"])
+run_until_noted("sh", "-c", "read line; true 'curl://me:hunter2@host' --secret hunter2")
 os.system(sys.executable + " -S -c pass --token=hunter2")
 """
 
@@ -160,5 +161,5 @@ def test_no_secret_is_in_a_rescue_file(runs, engine, keeps):
     loaded = runs.taupy("import", "--db", str(runs.database), str(rescued), *keeps)
     assert loaded.returncode == 0, loaded.stderr
     assert b"hunter2" not in runs.database.read_bytes() or keeps
-    assert "sleep" in runs.metadata("taupy.children")
+    assert "read line" in runs.metadata("taupy.children")
     assert ("MASKED-" in runs.metadata("taupy.children")) != bool(keeps)

@@ -23,6 +23,8 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from taupy.model.processes import stat_fields
+
 from .cases import Case
 
 TIMEOUT_S = 120.0
@@ -200,6 +202,7 @@ class Sandbox:
             os.close(writer)
 
         def prompt() -> None:
+            _wait_until_busy_or_asleep(process.pid)
             if case.sends is not None:
                 process.send_signal(case.sends)
 
@@ -219,7 +222,12 @@ class Sandbox:
             start_new_session=False,
         )
         os.close(theirs)
-        output = _read_all({1: ours}, lambda: os.write(ours, case.types))
+
+        def prompt() -> None:
+            _wait_until_busy_or_asleep(process.pid)
+            os.write(ours, case.types)
+
+        output = _read_all({1: ours}, prompt)
         return _status(process, output is None), *_both(output)
 
     def _files(self) -> dict[bytes, str]:
@@ -262,7 +270,6 @@ def _read_all(readers: dict[int, int], prompt) -> dict[int, bytes] | None:
                 os.close(opened.pop(number))
         if not prompted and re.search(rb"^ready\r?$", output.get(1, b""), re.MULTILINE):
             prompted = True
-            time.sleep(0.1)  # until the program sleeps
             prompt()
     for reader in opened.values():
         os.close(reader)
@@ -282,6 +289,21 @@ def _status(process: subprocess.Popen, late: bool) -> int:
     process.kill()
     process.wait()
     return TIMED_OUT
+
+
+def _wait_until_busy_or_asleep(pid: int) -> None:
+    """Wait until a program that said "ready" is where its signal is to reach it: its main thread
+    sleeps at three looks in a row, or has computed for some hundredths of a second."""
+    deadline = time.monotonic() + TIMEOUT_S
+    begun, sleeps = None, 0
+    while sleeps < 3 and time.monotonic() < deadline:
+        state, *numbers = stat_fields(pid)
+        ticks = sum(map(int, numbers[10:12]))
+        begun = ticks if begun is None else begun
+        if state == "Z" or ticks - begun > 5:
+            return
+        sleeps = sleeps + 1 if state == "S" else 0
+        time.sleep(0.02)
 
 
 def _wait_for(path: Path) -> None:

@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+from tests.noted_children import RUN_UNTIL_NOTED
+
 INNER = "import os\ndef g(): pass\ng(); g()\nif os.fork(): os.wait()\n"
 OUTER = """
 import subprocess, sys
@@ -104,11 +106,11 @@ def test_a_child_that_is_called_taupy_and_is_none_is_measured(runs, native, word
 
 def test_words_among_arguments_make_no_child_a_helper(runs, native):
     words = ("from multiprocessing.resource_tracker import main", "import taupy; del sys.path[0]")
-    done = runs.run(f"""
-import subprocess, sys
+    done = runs.run(f"""{RUN_UNTIL_NOTED}
+import sys
 for word in {words!r}:
-    subprocess.run([sys.executable, "-S", "-c", "import time; time.sleep(0.5)", word])
-    subprocess.run(["sh", "-c", "sleep 0.5; true", word])
+    run_until_noted(sys.executable, "-S", "-c", "import sys; sys.stdin.read()", word)
+    run_until_noted("sh", "-c", "read line; true", word)
 """)
     assert "2 child processes look like Python and left no profile" in done.stderr
     accounts = runs.metadata("taupy.children")

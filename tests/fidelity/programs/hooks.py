@@ -399,7 +399,7 @@ later()
     ),
     Case(
         "faulthandler_later",
-        WORK + "import faulthandler, time\nfaulthandler.dump_traceback_later(0.2, exit=True)\ndef nap():\n    time.sleep(10)\nnap()\n",
+        WORK + "import faulthandler, time\ndef nap():\n    faulthandler.dump_traceback_later(0.2, exit=True); time.sleep(100)\nnap()\n",
         status=1,
         says="Timeout (0:00:00.200000)!",
         state=None,

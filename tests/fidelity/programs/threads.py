@@ -2,7 +2,7 @@
 
 from ..cases import WORK, Case
 
-_START = "import threading, time, sys, os, atexit\ndef work():\n    return 1\n"
+_START = "import threading, time, sys, os, atexit\nrun_began = threading.Event()\ndef work():\n    return 1\n"
 
 
 def _threads(name: str, source: str, **more) -> Case:
@@ -13,17 +13,17 @@ CASES = [
     _threads("two", "ts = [threading.Thread(target=work) for i in range(2)]\nfor t in ts: t.start()\nfor t in ts: t.join()\nprint('done')\n", keeps={"work": 2}),
     _threads("fifty_at_once", "b = threading.Barrier(50)\ndef meet():\n    b.wait(); work()\nts = [threading.Thread(target=meet) for i in range(50)]\nfor t in ts: t.start()\nfor t in ts: t.join()\n", keeps={"work": 50, "meet": 50}),
     _threads("five_hundred_one_by_one", "for i in range(500):\n    t = threading.Thread(target=work); t.start(); t.join()\nprint(threading.active_count())\n", says="1", keeps={"work": 500}),
-    _threads("running_at_exit", "def run():\n    time.sleep(0.3); work(); print('thread ends')\nthreading.Thread(target=run).start()\nprint('main ends')\n", says="main ends\nthread ends", keeps={"work": 1}),
+    _threads("running_at_exit", "main_ends = threading.Event()\ndef run():\n    main_ends.wait(); time.sleep(0.3); work(); print('thread ends')\nthreading.Thread(target=run).start()\nprint('main ends'); main_ends.set()\n", says="main ends\nthread ends", keeps={"work": 1}),
     _threads("main_fails_thread_goes_on", "def run():\n    time.sleep(0.3); work(); print('thread ends')\nthreading.Thread(target=run).start()\n1/0\n", status=1, says="thread ends", keeps={"work": 1}),
     _threads("main_exits_thread_goes_on", "def run():\n    time.sleep(0.3); work()\nthreading.Thread(target=run).start()\nsys.exit(5)\n", status=5, keeps={"work": 1}),
-    _threads("daemon_in_a_sleep", "def run():\n    work(); time.sleep(100)\nt = threading.Thread(target=run, daemon=True); t.start(); time.sleep(0.1)\nprint('main ends')\n", keeps={"work": 1}),
-    _threads("daemon_waiting_for_a_lock", "lock = threading.Lock(); lock.acquire()\ndef run():\n    work(); lock.acquire()\nthreading.Thread(target=run, daemon=True).start(); time.sleep(0.1)\n", keeps={"work": 1}),
-    _threads("daemon_busy", "def run():\n    while True: work()\nthreading.Thread(target=run, daemon=True).start(); time.sleep(0.2)\nprint('main ends')\n", says="main ends", keeps="work"),
-    _threads("daemons_busy_many", "def run():\n    while True: work()\nfor i in range(8): threading.Thread(target=run, daemon=True).start()\ntime.sleep(0.2)\nprint('main ends')\n", says="main ends", keeps="work"),
-    _threads("daemon_writing", "null = open('/dev/null', 'w')\ndef run():\n    while True: null.write('x' * 100); work()\nthreading.Thread(target=run, daemon=True).start(); time.sleep(0.1)\nprint('main ends')\n", keeps="work"),
-    _threads("daemon_deep_in_calls", "def run(n):\n    if n: run(n - 1)\n    time.sleep(100)\nthreading.Thread(target=run, args=(200,), daemon=True).start(); time.sleep(0.2); work()\n", keeps={"work": 1, "run": 201}),
-    _threads("daemon_and_os_exit", "def run():\n    while True: work()\nthreading.Thread(target=run, daemon=True).start(); time.sleep(0.1)\nos._exit(4)\n", status=4, state=None, keeps="work"),
-    _threads("main_ends_in_a_daemon_reading_stdin", "def run():\n    work(); os.read(r, 1)\nr, w = os.pipe()\nthreading.Thread(target=run, daemon=True).start(); time.sleep(0.1)\n", keeps={"work": 1}),
+    _threads("daemon_in_a_sleep", "def run():\n    work(); run_began.set(); time.sleep(100)\nthreading.Thread(target=run, daemon=True).start(); run_began.wait()\nprint('main ends')\n", keeps={"work": 1}),
+    _threads("daemon_waiting_for_a_lock", "lock = threading.Lock(); lock.acquire()\ndef run():\n    work(); run_began.set(); lock.acquire()\nthreading.Thread(target=run, daemon=True).start(); run_began.wait()\n", keeps={"work": 1}),
+    _threads("daemon_busy", "def run():\n    work(); run_began.set()\n    while True: work()\nthreading.Thread(target=run, daemon=True).start(); run_began.wait(); time.sleep(0.2)\nprint('main ends')\n", says="main ends", keeps="work"),
+    _threads("daemons_busy_many", "def run():\n    work(); run_began.set()\n    while True: work()\nfor i in range(8): threading.Thread(target=run, daemon=True).start()\nrun_began.wait(); time.sleep(0.2)\nprint('main ends')\n", says="main ends", keeps="work"),
+    _threads("daemon_writing", "null = open('/dev/null', 'w')\ndef run():\n    while True: null.write('x' * 100); work(); run_began.set()\nthreading.Thread(target=run, daemon=True).start(); run_began.wait(); time.sleep(0.1)\nprint('main ends')\n", keeps="work"),
+    _threads("daemon_deep_in_calls", "def run(n):\n    if n: run(n - 1)\n    run_began.set(); time.sleep(100)\nthreading.Thread(target=run, args=(200,), daemon=True).start(); run_began.wait(); work()\n", keeps={"work": 1, "run": 201}),
+    _threads("daemon_and_os_exit", "def run():\n    work(); run_began.set()\n    while True: work()\nthreading.Thread(target=run, daemon=True).start(); run_began.wait()\nos._exit(4)\n", status=4, state=None, keeps="work"),
+    _threads("main_ends_in_a_daemon_reading_stdin", "def run():\n    work(); run_began.set(); os.read(r, 1)\nr, w = os.pipe()\nthreading.Thread(target=run, daemon=True).start(); run_began.wait()\n", keeps={"work": 1}),
     Case(
         "pool_not_shut_down",
         """

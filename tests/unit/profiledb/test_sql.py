@@ -11,6 +11,7 @@ import time
 import pytest
 
 from taupy.errors import DatabaseError, UsageError
+from taupy.model.processes import stat_fields
 from taupy.profiledb import sql
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.migrations import SCHEMA_VERSION
@@ -118,6 +119,10 @@ def test_a_query_does_not_hinder_the_opening_connection(stored):
         assert reading.rows("PRAGMA query_only") == [(1,)]
 
 
+def cpu_ticks(pid):
+    return sum(map(int, stat_fields(pid)[11:13]))
+
+
 @pytest.mark.parametrize(
     "statement",
     [
@@ -133,8 +138,8 @@ def test_an_endless_query_ends_with_ctrl_c(stored, statement):
         "from taupy.profiledb.database import ProfileDB\n"
         "from taupy.profiledb.sql import run_sql\n"
         "db = ProfileDB.open(sys.argv[1])\n"
-        "print('ready', flush=True)\n"
         "try:\n"
+        "    print('ready', flush=True)\n"
         "    list(run_sql(db, sys.argv[2])[1])\n"
         "except KeyboardInterrupt:\n"
         "    sys.exit(130)\n"
@@ -143,7 +148,9 @@ def test_an_endless_query_ends_with_ctrl_c(stored, statement):
         [sys.executable, "-c", code, stored.path, statement], stdout=subprocess.PIPE
     )
     process.stdout.readline()
-    time.sleep(0.3)
+    ready = cpu_ticks(process.pid)
+    while cpu_ticks(process.pid) < ready + 20:  # more than the query takes to begin
+        time.sleep(0.02)
     process.send_signal(signal.SIGINT)
     assert process.wait(120) == 130
     process.stdout.close()

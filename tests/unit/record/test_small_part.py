@@ -171,6 +171,9 @@ def test_it_takes_less_time_than_importing_numpy(parts):
     )
     took = [subprocess.run([sys.executable, "-c", code], capture_output=True).stdout for _ in "123"]
     name, data = next(iter(parts.items()))
-    before = time.process_time_ns()
-    decoded(SmallPart, name, data)
-    assert time.process_time_ns() - before < min(map(int, took)) / 3
+    spent = []
+    for _ in range(3):
+        before = time.thread_time_ns()
+        decoded(SmallPart, name, data)
+        spent.append(time.thread_time_ns() - before)
+    assert min(spent) < min(map(int, took)) / 3

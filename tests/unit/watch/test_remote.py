@@ -61,7 +61,7 @@ def program(folder, tmp_path):
     assert process.stdout.readline() == b"here\n"
     (name,) = (path.name for path in folder.iterdir() if path.suffix == ".part")
     part = PartThreads(name, os.open(folder, os.O_RDONLY))
-    until = time.monotonic() + 10
+    until = time.monotonic() + 60
     while len(list(part.open_paths())) < 2 and time.monotonic() < until:
         time.sleep(0.01)
     yield part
@@ -104,7 +104,7 @@ def test_names_that_are_not_ascii_are_read(program):
 
 def test_instructions_lead_to_the_line_that_runs(program):
     thread = thread_of(program, 0)
-    until = time.monotonic() + 10
+    until = time.monotonic() + 60
     while (line := line_of(thread)) != "sys.stdin.readline()" and time.monotonic() < until:
         time.sleep(0.01)  # it has just printed that it is there
     assert line == "sys.stdin.readline()"
@@ -270,7 +270,7 @@ def test_what_a_thread_does_is_said_with_its_line(program, tmp_path):
         )
         threads[-1].begin(False)
     expected = {(0, "inner", "wait"), (1, "café", "lock")}
-    seen, until = set(), time.monotonic() + 10
+    seen, until = set(), time.monotonic() + 60
     while not seen >= expected and time.monotonic() < until:  # they may be on their way there
         for thread in threads:
             looks.look(thread)
