@@ -8,9 +8,9 @@ a tree may hold a million rows and be a hundred thousand deep.
 
 from __future__ import annotations
 
+from _operator import le
 from array import array
 from math import isnan
-from operator import le
 
 from taupy.dataclass import replace
 from taupy.model.profile import CallTree, Profile, ThreadProfile, Timer, UserEvent

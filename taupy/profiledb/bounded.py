@@ -6,8 +6,8 @@ for two texts of a megabyte is hours. Views of a file from elsewhere may call th
 
 from __future__ import annotations
 
+import _sqlite3 as sqlite3
 import re
-import sqlite3
 from collections.abc import Callable
 from functools import partial
 from typing import Any

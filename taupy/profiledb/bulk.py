@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from itertools import chain, groupby, islice
@@ -11,6 +10,7 @@ from taupy.profiledb import columns
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import sqlite3
     from typing import Any
 
     from taupy.profiledb.columns import Column

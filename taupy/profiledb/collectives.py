@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
@@ -11,6 +10,10 @@ from taupy.profiledb import bulk
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.steps import STRETCH
 from taupy.profiledb.text import storable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import sqlite3
 
 _COLUMNS = ("number", "bytes", "asked_ns", "begun_ns", "ended_ns", "callpath_id", "operation")
 _READ = f"""

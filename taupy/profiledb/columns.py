@@ -7,11 +7,11 @@ are processed row by row, without NumPy.
 from __future__ import annotations
 
 from _blake2 import blake2b
+from _struct import iter_unpack
 from array import array
 from collections.abc import Iterator
 from functools import partial
 from itertools import starmap
-from struct import iter_unpack
 
 from taupy.dataclass import dataclass
 from taupy.model.profile import CallTree

@@ -7,9 +7,9 @@ and one transaction per trial.
 
 from __future__ import annotations
 
+import _sqlite3 as sqlite3
 import math
 import os
-import sqlite3
 import time
 from _weakrefset import WeakSet  # `weakref` has more to import
 from array import array
@@ -143,7 +143,7 @@ class ProfileDB:
             DatabaseError: it is not a trial database, or cannot be opened in this way.
         """
         name = os.fsdecode(path)
-        if sqlite3.sqlite_version_info < (3, 37):
+        if tuple(map(int, sqlite3.sqlite_version.split("."))) < (3, 37):
             raise DatabaseError(
                 f"SQLite {sqlite3.sqlite_version} is too old for strict tables; "
                 "use a Python with SQLite 3.37 or newer"

@@ -6,8 +6,8 @@ SQLite's errors become one-line messages, too. `database.py` handles trials.
 
 from __future__ import annotations
 
+import _sqlite3 as sqlite3
 import os
-import sqlite3
 import stat
 from collections.abc import Container, Iterator
 from contextlib import contextmanager

@@ -8,10 +8,10 @@ the probability that any two share an id is 5 in a million.
 from __future__ import annotations
 
 from _blake2 import blake2b
+from _struct import Struct
 from array import array
 from collections.abc import Iterable, Sequence
 from functools import lru_cache, partial
-from struct import Struct
 
 from taupy.model.profile import Timer
 from taupy.profiledb.text import all_storable, storable

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Collection, Sequence
 
 from taupy.model.profile import LayerFacts
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.text import storable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import sqlite3
 
 _NUMBERS = (
     *("parameters", "parameter_bytes", "input_varies", "output_varies"),

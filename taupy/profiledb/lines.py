@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterator, Sequence
 
 from taupy.model.names import NO_FILE
 from taupy.model.profile import LineTime
 from taupy.profiledb.database import ProfileDB
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import sqlite3
 
 _OWN = (
     *("line", "end_line", "start_column", "end_column", "state"),

@@ -9,8 +9,8 @@ references between tables.
 
 from __future__ import annotations
 
+import _sqlite3 as sqlite3
 import os
-import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple

@@ -12,7 +12,6 @@ References are read from the schema, so that tables added by later versions are 
 
 from __future__ import annotations
 
-import sqlite3
 from functools import cached_property
 from typing import Any
 
@@ -31,6 +30,10 @@ from taupy.profiledb.writer import (
     settle_duration,
     settle_exit_code,
 )
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import sqlite3
 
 _NUMBERED = ("application", "experiment", "trial", "thread", "device", "metric")
 """Tables whose ids are local to a file."""

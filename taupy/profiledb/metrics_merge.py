@@ -8,7 +8,6 @@ much are rejected.
 from __future__ import annotations
 
 import re
-import sqlite3
 from array import array
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -24,6 +23,10 @@ from taupy.profiledb.reader import read_profile
 from taupy.profiledb.steps import join_metrics
 from taupy.profiledb.text import storable
 from taupy.profiledb.writer import add_timers
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import sqlite3
 
 TIMES = ("time", "time_compensated", "cpu_time")
 """Metrics of the second run that are not added, because the first run's are better."""

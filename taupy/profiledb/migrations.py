@@ -7,7 +7,7 @@ temporary tables and views stand for what an older one lacks (`complete`).
 
 from __future__ import annotations
 
-import sqlite3
+import _sqlite3 as sqlite3
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Collection, Sequence
 
 from taupy.profiledb.database import ProfileDB
@@ -10,6 +9,8 @@ from taupy.profiledb.text import storable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import sqlite3
+
     from taupy.model.gpu import Module
 
 _INSERT = "INSERT INTO module VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -12,6 +11,8 @@ from taupy.profiledb.dimensions import labels, listed
 from taupy.profiledb.text import storable
 
 if TYPE_CHECKING:
+    import sqlite3
+
     from taupy.profiledb.records import Key, Rows
 
 _SUMS = ("calls", "time_ns", "launches", "gpu_ns")

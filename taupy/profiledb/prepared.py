@@ -7,7 +7,6 @@ columns, for large threads and for many small ones.
 from __future__ import annotations
 
 import math
-import sqlite3
 from array import array
 from collections.abc import Iterator, Sequence
 
@@ -28,6 +27,7 @@ from taupy.profiledb.text import storable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import sqlite3
     from typing import Any, TypeVar
 
     from taupy.model.collectives import Collectives, Stretches

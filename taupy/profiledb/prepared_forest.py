@@ -7,7 +7,6 @@ with the call path.
 
 from __future__ import annotations
 
-import sqlite3
 from array import array
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
@@ -27,6 +26,8 @@ from taupy.profiledb.prepared import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import sqlite3
+
     from taupy.profiledb.columns import Column, FlatColumns
 
 _AT_MOST = 500_000

@@ -3,11 +3,10 @@ samples over time. Each table's columns stand here once."""
 
 from __future__ import annotations
 
-import sqlite3
+from _operator import attrgetter
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby, repeat
-from operator import attrgetter
 
 from taupy.model.absent import nan_if_none
 from taupy.model.gpu import Activity, Configuration, Launch
@@ -15,6 +14,10 @@ from taupy.model.profile import Samples, UserEvent
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.identity import user_event_id
 from taupy.profiledb.text import storable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import sqlite3
 
 Key = tuple[int, int]
 """The trial and the thread, which exist."""

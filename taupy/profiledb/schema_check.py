@@ -8,7 +8,6 @@ missing is reported elsewhere (`audit.py`).
 
 from __future__ import annotations
 
-import sqlite3
 from _blake2 import blake2b
 from collections.abc import Iterator, Sequence
 from functools import cache
@@ -18,6 +17,10 @@ from taupy.errors import DatabaseError
 from taupy.pattern import pattern
 from taupy.profiledb import migrations
 from taupy.state.sqlite import in_memory
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import sqlite3
 
 CURRENT = "97a67c0fb69d903050e33a8d1b37d167c5bdf9ef32d44ce2bf869146d509b2be"
 """Hash of the tables and indexes of the current version: such a file needs no closer look."""

@@ -7,7 +7,6 @@ another SHA-256 is never opened to be shown, wherever the path of a database fro
 from __future__ import annotations
 
 import os
-import sqlite3
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -23,6 +22,7 @@ _POWERS = (85**4, 85**3, 85**2, 85, 1)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import sqlite3
     from typing import Literal
 
     Origin = Literal["trial", "disk"]

@@ -6,8 +6,8 @@ with limits on the size of values and of the result.
 
 from __future__ import annotations
 
+import _sqlite3 as sqlite3
 import re
-import sqlite3
 from collections.abc import Iterator, Mapping
 from typing import Any
 

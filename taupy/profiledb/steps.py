@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import sqlite3
 from array import array
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -20,6 +19,10 @@ from taupy.profiledb.database import ProfileDB, of_a_sound_file
 from taupy.profiledb.dimensions import listed
 from taupy.profiledb.query import threads_by_id
 from taupy.profiledb.text import storable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import sqlite3
 
 _COLUMNS = ("number", "count", "start_ns", "time_ns", "longest_ns")
 _PHASES = ", ".join(f"{kind}_ns" for kind in KINDS)

@@ -5,13 +5,13 @@ Creating, filling and reading a database do without it: importing it takes as lo
 
 from __future__ import annotations
 
-import sqlite3
 import sys
 
 from taupy.errors import DatabaseError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import sqlite3
     from typing import Any
 
 

@@ -7,9 +7,8 @@ nevertheless, with the invariant named in its metadata.
 
 from __future__ import annotations
 
-import sqlite3
+import time
 from array import array
-from datetime import UTC, datetime, timedelta
 
 from taupy.model import host_clocks, invariants, job
 from taupy.model.forest import ascending
@@ -25,6 +24,7 @@ from taupy.profiledb.text import all_storable, storable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import sqlite3
     from collections.abc import Sequence
     from typing import TypeVar
 
@@ -66,7 +66,8 @@ _REMARK = """
 
 _IF_NEW = " ON CONFLICT DO NOTHING"
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_YEAR_1, _YEAR_10000 = -62_135_596_800, 253_402_300_800
+"""Seconds from the epoch to their first instants: the calendar's range."""
 
 
 def add_profile(db: ProfileDB, profile: Profile) -> int:
@@ -462,11 +463,12 @@ def _metric_ids(connection: sqlite3.Connection, profile: Profile) -> dict[str, i
 
 def _instant(seconds: float) -> str:
     """ISO 8601, UTC, to the microsecond; times outside the calendar's range become the epoch."""
-    try:
-        instant = _EPOCH + timedelta(seconds=seconds)
-    except (OverflowError, ValueError):
-        instant = _EPOCH
-    return instant.strftime("%Y-%m-%dT%H:%M:%S.%fZ").rjust(27, "0")
+    if not _YEAR_1 <= seconds < _YEAR_10000:  # nor is nan
+        seconds = 0
+    whole, fraction = divmod(seconds, 1)
+    later, microseconds = divmod(round(fraction * 1e6), 1_000_000)
+    year, month, day, hour, minute, second, *_ = time.gmtime(whole + later)
+    return f"{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{microseconds:06}Z"
 
 
 def joint_span(first: tuple[str, int], other: tuple[str, int]) -> tuple[str, int]:
@@ -477,5 +479,7 @@ def joint_span(first: tuple[str, int], other: tuple[str, int]) -> tuple[str, int
 
 
 def _nanoseconds(text: str) -> int:
-    since = datetime.fromisoformat(text) - _EPOCH
+    from datetime import UTC, datetime
+
+    since = datetime.fromisoformat(text) - datetime(1970, 1, 1, tzinfo=UTC)
     return (since.days * 86_400 + since.seconds) * 1_000_000_000 + since.microseconds * 1000

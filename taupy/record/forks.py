@@ -12,7 +12,7 @@ compares the notes with the parts that forked children left.
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from _bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Collection, Sequence
 

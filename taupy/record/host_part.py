@@ -8,7 +8,7 @@ damaged, or crafted by hand; any impossible content raises FormatError.
 
 from __future__ import annotations
 
-import struct
+from _struct import error as unpack_error  # type: ignore[attr-defined]
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
@@ -103,6 +103,6 @@ def _refusing(name: str) -> Iterator[None]:
     """Turn errors from damage that no check anticipated into FormatError."""
     try:
         yield
-    except (ArithmeticError, LookupError, TypeError, ValueError, struct.error) as problem:
+    except (ArithmeticError, LookupError, TypeError, ValueError, unpack_error) as problem:
         why = f"{type(problem).__name__}: {problem}"
         raise FormatError(f"{name} is damaged ({why})") from problem

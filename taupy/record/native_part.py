@@ -6,8 +6,8 @@ whose import takes longer than an empty program: the prompt waits for it.
 
 from __future__ import annotations
 
+import _struct as struct
 import os
-import struct
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-import struct
+import _struct as struct
 from collections import defaultdict
 
 from taupy.dataclass import dataclass, field

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from _bisect import bisect_right
 from array import array
-from bisect import bisect_right
 
 from taupy.dataclass import NamedTuple, dataclass, field
 from taupy.model.profile import LayerFacts, Statistics, UserEvent

@@ -11,9 +11,9 @@ from __future__ import annotations
 import fcntl
 import os
 import time
+from _struct import Struct
 from collections.abc import Iterator
 from contextlib import suppress
-from struct import Struct
 
 from taupy.dataclass import dataclass
 from taupy.errors import FormatError

@@ -5,9 +5,9 @@ compares the two.
 
 from __future__ import annotations
 
+from _bisect import bisect_right
+from _struct import Struct
 from array import array
-from bisect import bisect_right
-from struct import Struct
 
 from taupy.errors import FormatError
 from taupy.record.native_part import UNKNOWN, NativePart, is_native, refusal

@@ -9,10 +9,10 @@ that its kind requires.
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from _bisect import bisect_right
+from _struct import Struct
 from collections.abc import Mapping
 from itertools import pairwise
-from struct import Struct
 
 from taupy.dataclass import NamedTuple, dataclass
 from taupy.errors import FormatError

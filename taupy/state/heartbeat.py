@@ -6,7 +6,7 @@ Times are ns of CLOCK_MONOTONIC, as in parts. Only `struct` is imported, so that
 small.
 """
 
-from struct import Struct
+from _struct import Struct
 
 from taupy.state.folder import Folder
 from taupy.state.limits import RECORD_BYTES

@@ -8,7 +8,7 @@ of variables, and no source text. Where processes look at themselves (`_native/l
 has files of its own, named as its part. Only `struct` is imported, so that the watch stays small.
 """
 
-from struct import Struct
+from _struct import Struct
 
 from taupy.state.folder import Folder
 from taupy.state.limits import RECORD_BYTES

@@ -8,7 +8,7 @@ call path is identified by the part's name and its address in the process. Only 
 imported, so that the watch stays small.
 """
 
-from struct import Struct
+from _struct import Struct
 
 from taupy.state.folder import Folder
 from taupy.state.limits import RECORD_BYTES

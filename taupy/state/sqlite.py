@@ -12,10 +12,10 @@ file is not trusted, and no other file is attached.
 
 from __future__ import annotations
 
+import _sqlite3 as sqlite3  # the package `sqlite3` imports `datetime`, for adapters, too
+import _struct as struct
 import os
-import sqlite3
 import stat
-import struct
 from contextlib import contextmanager, suppress
 
 from taupy.errors import DatabaseError

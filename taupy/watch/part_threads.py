@@ -11,7 +11,7 @@ GPU's memory PyTorch's allocator holds is read from the same file (`_native/allo
 """
 
 import posix
-from struct import Struct
+from _struct import Struct
 
 from taupy.state.limits import PART_VERSION
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import select
-import struct
 import time
+from _struct import Struct
+from _struct import error as unpack_error  # type: ignore[attr-defined]
 
 from taupy.state import heartbeat, lines, looks
 from taupy.state.folder import Folder
@@ -22,7 +23,7 @@ _SHORT = 2
 """Steps. A program that has ended so soon after its start needs no watch, unless it was killed."""
 _STARTING = 20
 """Steps that an interpreter may take to start it, on a busy machine."""
-_STATE = struct.Struct("<64xQ")
+_STATE = Struct("<64xQ")
 """Of a part's header: that of `state/container.py`, which takes long to import."""
 _ENDED = 1  # `part_data.ENDED`
 _OPTIONS = ("-I", "-S", "-E")  # neither site-packages nor the environment: a small process
@@ -142,7 +143,7 @@ def _is_being_stored(path: str, pid: int) -> bool:
             return False
         with open(f"{path}/{parts[0]}", "rb") as part:
             return bool(_STATE.unpack(part.read(_STATE.size))[0] == _ENDED)
-    except (OSError, struct.error):
+    except (OSError, unpack_error):
         return False
 
 

@@ -5,9 +5,10 @@ import subprocess
 import sys
 
 HEAVY = {
-    "_hashlib", "argparse", "ast", "base64", "dataclasses", "enum", "gettext", "inspect", "numpy",
-    "pathlib", "platform", "re", "shlex", "signal", "subprocess", "sysconfig", "tempfile",
-    "threading", "typing", "urllib.parse", "weakref", "zipfile",
+    "_hashlib", "argparse", "ast", "base64", "bisect", "dataclasses", "datetime", "enum", "gettext",
+    "inspect", "numpy", "pathlib", "platform", "re", "shlex", "signal", "sqlite3", "struct",
+    "subprocess", "sysconfig", "tempfile", "threading", "typing", "urllib.parse",
+    "weakref", "zipfile",
     "taupy.analysis.places", "taupy.live",
     "taupy.model.secret_words", "taupy.profiledb.dimensions", "taupy.profiledb.metrics_merge",
     "taupy.profiledb.reader", "taupy.profiledb.steps", "taupy.record.gpus", "taupy.record.lines",
