@@ -44,7 +44,6 @@ from taupy.record.endings import add_endings, watch_facts
 from taupy.record.forks import lost_forks, take_forks
 from taupy.record.host_health import HEALTH, add_losses
 from taupy.record.host_profile import HostPlaces, assign_nodes, profile_of
-from taupy.record.looks import add_series
 from taupy.record.part_data import Part
 from taupy.record.part_files import (
     FOLDED,
@@ -57,7 +56,7 @@ from taupy.record.part_files import (
     SNAPSHOT_SUFFIX,
 )
 from taupy.record.source_files import read_sources
-from taupy.state import heartbeat, lines, looks, sqlite, values
+from taupy.state import heartbeat, sqlite, values, watch_files
 from taupy.state.folder import ELSEWHERE, SUBINTERPRETERS, File, Folder, Untrusted
 from taupy.state.pauses import pauses
 from taupy.state.shape import fits
@@ -65,7 +64,8 @@ from taupy.units import several, verb
 
 _KEPT_SUFFIXES = (
     *PART_SUFFIXES, SNAPSHOT_SUFFIX, GPU_SUFFIX, GPU_TRACE_SUFFIX, GPU_COUNT_SUFFIX,
-    GPU_COPY_SUFFIX, ".problem", ELSEWHERE, SUBINTERPRETERS, NCCL_SUFFIX, *lines.SUFFIXES,
+    GPU_COPY_SUFFIX, ".problem", ELSEWHERE, SUBINTERPRETERS, NCCL_SUFFIX,
+    *watch_files.LINE_SUFFIXES,
 )  # fmt: skip
 FACTS = "facts"
 _KEPT_NAMES = (
@@ -74,9 +74,9 @@ _KEPT_NAMES = (
     "nvml",
     "sampling",
     "sampled",
-    heartbeat.NAME,
-    *looks.FILES,
-    *lines.FILES,
+    watch_files.HEARTBEAT,
+    *watch_files.LOOKS,
+    *watch_files.OF_LINES,
     FACTS,
 )
 _LOCKED_S = 0.7
@@ -320,15 +320,19 @@ def _profile(run: _Run, nodes: dict[int, Part]) -> tuple[Profile, Mapping[str, s
     profile = profile_of(run.settings, nodes, finished=not run.running, places=places)
     profile.metadata.update(lost)
     add_losses(profile, run.collected.lost)
-    add_series(run.folder, profile, nodes)
-    has_lines = any(map(_has_content, run.folder.files(lines.SUFFIXES[0]))) or any(
-        thread.lines for part in nodes.values() for thread in part.threads
-    )
+    if part_files.has_content(run.folder / watch_files.MEMORY):
+        from taupy.record.looks import add_series
+
+        add_series(run.folder, profile, nodes)
+    has_lines = any(
+        map(part_files.has_content, run.folder.files(watch_files.LINE_SUFFIXES[0]))
+    ) or any(thread.lines for part in nodes.values() for thread in part.threads)
     if has_lines:
         from taupy.record.lines import add_lines
 
         add_lines(run.folder, profile, places, run.settings)
-    profile.metadata |= run.collected.looks.unread | process_rows.note(run.parts)
+    looks = run.collected.looks
+    profile.metadata |= (looks.unread if looks else {}) | process_rows.note(run.parts)
     if profile.exit_code is None:
         profile.exit_code = run.settings.ending
     done = list(run.collected.files)
@@ -358,16 +362,6 @@ def _profile(run: _Run, nodes: dict[int, Part]) -> tuple[Profile, Mapping[str, s
 
             add_texts(profile, masking)
     return profile, facts, done
-
-
-def _has_content(file: File) -> bool:
-    """Whether there is something to read; what may not be looked at is reported by its reader."""
-    try:
-        return file.size() > 0
-    except FileNotFoundError:
-        return False
-    except OSError:
-        return True
 
 
 def _lost(run: _Run) -> dict[str, str]:
@@ -468,7 +462,7 @@ def _has_watch(folder: Folder) -> bool:
     except (OSError, values.Damaged):
         return False
     if kept is None:
-        return (folder / heartbeat.NAME).exists()
+        return (folder / watch_files.HEARTBEAT).exists()
     return bool(process_start(kept[0].pid))
 
 

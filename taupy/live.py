@@ -17,7 +17,7 @@ from taupy.instrument.runfolder import (
     read_settings,
     run_folders,
 )
-from taupy.state import heartbeat
+from taupy.state import heartbeat, watch_files
 from taupy.state.folder import Folder, open_run
 from taupy.state.values import Damaged
 
@@ -56,7 +56,7 @@ def _beats(folder: Folder) -> bool | None:
     """Whether the run's watch is at work; None if there is none, or it cannot be read."""
     try:
         kept = heartbeat.read(folder)
-        written_at = os.stat(heartbeat.NAME, dir_fd=folder.descriptor).st_mtime
+        written_at = os.stat(watch_files.HEARTBEAT, dir_fd=folder.descriptor).st_mtime
     except (Damaged, OSError):
         return None
     return None if kept is None else not kept[0].is_over and time.time() - written_at < SILENT_S

@@ -29,7 +29,7 @@ from taupy.instrument.runfolder import (
     state_folders,
     write_settings,
 )
-from taupy.state import heartbeat, lines, looks, values
+from taupy.state import values, watch_files
 from taupy.state.folder import Folder, Untrusted, open_any, open_run
 from taupy.state.shape import fits
 
@@ -211,5 +211,10 @@ def _remove_abandoned(database: str) -> None:
 
 def _is_unmade(folder: Folder) -> bool:
     """Whether the folder has only files that precede the run's settings, such as the watch's."""
-    of_the_watch = {heartbeat.NAME, heartbeat.SEEN, *looks.FILES, *lines.FILES}
+    of_the_watch = {
+        watch_files.HEARTBEAT,
+        watch_files.FOUND,
+        *watch_files.LOOKS,
+        *watch_files.OF_LINES,
+    }
     return set(folder.names()) <= {"lock", "room", "run.new", NAMESPACES, *of_the_watch}

@@ -12,7 +12,6 @@ Options end at the script; the rest belongs to the program. taupy's own output g
 
 from __future__ import annotations
 
-import errno
 import os
 import select
 import stat
@@ -74,6 +73,8 @@ def run(args: argparse.Namespace) -> int:
     try:
         folder, refused = _run_folder(settings, _if_unwatched(wants_watch, settings))
     except OSError as problem:
+        import errno
+
         limit = limits.file_limit() if problem.errno == errno.EFBIG else ""
         lack = "cannot create a folder for the running profile" + (
             f": {limit}, and its profile takes more"

@@ -16,13 +16,6 @@ from taupy.model.profile import CallTree, Thread, ThreadProfile, UserEvent
 from taupy.profiledb import bulk
 from taupy.profiledb.flat_rows import FlatRows
 from taupy.profiledb.identity import callpath_ids
-from taupy.profiledb.records import (
-    Key,
-    add_activities,
-    add_launches,
-    add_samples,
-    add_user_events,
-)
 from taupy.profiledb.text import storable
 
 TYPE_CHECKING = False
@@ -31,6 +24,7 @@ if TYPE_CHECKING:
     from typing import Any, TypeVar
 
     from taupy.model.collectives import Collectives, Stretches
+    from taupy.profiledb.records import Key
 
     OfRows = TypeVar("OfRows", "Collectives", "Stretches")
 
@@ -210,15 +204,23 @@ def add_records(
         callpaths: the ids of the rows of its tree.
         timers: the ids of its profile's timers.
     """
+    # What small programs' threads have not: their prompt does not wait for these imports.
     if measured.user_events:
+        from taupy.profiledb.records import add_user_events
+
         add_user_events(connection, key, measured.user_events, callpaths)
     if measured.launches:
+        from taupy.profiledb.records import add_launches
+
         add_launches(connection, key, measured.launches, callpaths)
     if measured.activities:  # an iterator is true
+        from taupy.profiledb.records import add_activities
+
         add_activities(connection, key, measured.activities, callpaths)
     if measured.samples:
+        from taupy.profiledb.records import add_samples
+
         add_samples(connection, key, measured.samples)
-    # What most threads have not: their prompt does not wait for these imports.
     if measured.steps:
         from taupy.profiledb.steps import add_steps
 

@@ -10,13 +10,12 @@ from __future__ import annotations
 import time
 from array import array
 
-from taupy.model import host_clocks, invariants, job
+from taupy.model import invariants, job
 from taupy.model.forest import ascending
 from taupy.model.profile import Profile, Timer
 from taupy.profiledb import bulk, columns
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.identity import groups_of, timer_ids
-from taupy.profiledb.layers import add_layers
 from taupy.profiledb.modules import add_modules
 from taupy.profiledb.prepared_forest import prepared
 from taupy.profiledb.source_texts import add_sources
@@ -102,6 +101,9 @@ def add_profile(db: ProfileDB, profile: Profile) -> int:
             metrics = _metric_ids(connection, profile)
             for threads in ready:
                 threads.add(connection, trial, metrics)
+        if ready and profile.layers:
+            from taupy.profiledb.layers import add_layers
+
             add_layers(connection, trial, profile.layers, timers, new_nodes)
         for device in profile.devices:
             if device.node in new_nodes:
@@ -230,6 +232,8 @@ def settle_duration(connection: sqlite3.Connection, trial: int) -> None:
     hosts = "SELECT DISTINCT value FROM metadata WHERE trial_id = ? AND name = ? LIMIT 2"
     if len(connection.execute(hosts, (trial, job.HOST)).fetchall()) < 2:
         return
+    from taupy.model import host_clocks
+
     facts = _node_facts(connection, trial, host_clocks.NAMES)
     if (duration := host_clocks.duration_ns(facts)) is not None:
         connection.execute("UPDATE trial SET duration_ns = ? WHERE id = ?", (duration, trial))

@@ -25,13 +25,17 @@ from taupy.record import part_files
 from taupy.record.children import Arrival
 from taupy.record.host_part import UNKNOWN, peek_process, read_part
 from taupy.record.host_profile import FileNames
-from taupy.record.looks import Looks
 from taupy.record.part_data import Part
 from taupy.record.part_files import PartFile
 from taupy.record.process_rows import ProcessRows
 from taupy.state.folder import ELSEWHERE, SUBINTERPRETERS, File, Folder
 from taupy.state.limits import RECORD_BYTES
+from taupy.state.watch_files import PEAKS, THREADS
 from taupy.units import several, verb
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from taupy.record.looks import Looks
 
 _NAMED_AT_MOST = 8
 _TRIES, _PAUSE_S = 4, 0.005
@@ -52,11 +56,11 @@ class Collected:
         helpers: parts of multiprocessing's own processes, for the forks noted in them.
         elsewhere: programs that another run measures (`taupy run` inside the program).
         names: the files of parts that were there.
-        looks: the watch's, which are added to the parts.
+        looks: the watch's, which are added to the parts; None: it saw no thread.
         rows: of processes that are added up.
     """
 
-    looks: Looks
+    looks: Looks | None
     rows: ProcessRows
 
     parts: list[Part] = field(default_factory=list)
@@ -104,7 +108,8 @@ def collect(
         if name.endswith(_GPU_SUFFIXES)
     }
     apart = settings.engine_options.get("threads_apart")
-    collected = Collected(Looks(folder), ProcessRows(apart, FileNames(settings), on_gpu))
+    rows = ProcessRows(apart, FileNames(settings), on_gpu)
+    collected = Collected(_looks(folder), rows)
     if not part_files.take_folded(folder):
         collected.running += 1  # another process is delivering it, or was stopped while doing so
     whole: set[str] = set()
@@ -129,6 +134,14 @@ def collect(
     _add_problems(collected, folder)
     del collected.lost[_NAMED_AT_MOST:]
     return collected
+
+
+def _looks(folder: Folder) -> Looks | None:
+    if not any(part_files.has_content(folder / name) for name in (PEAKS, THREADS)):
+        return None
+    from taupy.record.looks import Looks
+
+    return Looks(folder)
 
 
 def has_news(folder: Folder, settings: RunSettings) -> bool:
@@ -227,7 +240,8 @@ def _read(collected: Collected, part: PartFile, clock_now: tuple[int, int] | Non
         collected.lost.append(f"a part was left alone: {problem}")
         return False
     if read is not None:
-        collected.looks.add(read)
+        if collected.looks is not None:
+            collected.looks.add(read)
         if not collected.rows.take(read):
             collected.parts.append(read)
     return True

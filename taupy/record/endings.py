@@ -18,7 +18,7 @@ from taupy.dataclass import replace
 from taupy.instrument.runfolder import RunSettings, boot_id, process_start
 from taupy.model.rows import signal_name
 from taupy.record.part_data import Ending, Part, PartThread
-from taupy.state import heartbeat
+from taupy.state import heartbeat, watch_files
 from taupy.state.folder import Folder
 from taupy.state.heartbeat import Beat, End
 from taupy.state.pauses import pauses
@@ -184,7 +184,7 @@ def watch_facts(folder: Folder, parts: Sequence[Part]) -> dict[str, str]:
 
 
 def _unstarted(folder: Folder, parts: Sequence[Part]) -> dict[str, str]:
-    if not (folder / heartbeat.NAME).exists():
+    if not (folder / watch_files.HEARTBEAT).exists():
         return {}
     lasted_ns = max(part.end_ns for part in parts) - min(part.start_ns for part in parts)
     why = f"the program ended before the first look, after {duration(lasted_ns)}"

@@ -184,3 +184,13 @@ def part_files(folder: Folder) -> list[PartFile]:
 def names(folder: Folder) -> set[str]:
     """The names of parts in separate files, and of the file of folded ones."""
     return {name for name in folder.names() if name == FOLDED or name.endswith(PART_SUFFIXES)}
+
+
+def has_content(file: File) -> bool:
+    """Whether there is something to read; what may not be looked at is reported by its reader."""
+    try:
+        return file.size() > 0
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True

@@ -11,9 +11,8 @@ from _struct import Struct
 from taupy.state.folder import Folder
 from taupy.state.limits import RECORD_BYTES
 from taupy.state.values import Damaged
+from taupy.state.watch_files import FOUND, HEARTBEAT
 
-NAME = "watch"
-SEEN = "watch.found"
 _MAGIC, _VERSION = b"TAUPYWCH", 2
 _HEADER = Struct("<8sII8q48x")
 _END = Struct("<qQqqq24x")
@@ -118,7 +117,7 @@ def read_seen(folder: Folder) -> list[SeenProcess]:
         OSError: it is not trusted, or cannot be read.
     """
     try:
-        data = (folder / SEEN).read_record()
+        data = (folder / FOUND).read_record()
     except FileNotFoundError:
         return []
     processes = []
@@ -126,7 +125,7 @@ def read_seen(folder: Folder) -> list[SeenProcess]:
         data[: len(data) // SEEN_BYTES * SEEN_BYTES]
     ):
         if pid <= 0 or not 0 <= seen_ns < _LARGEST or size > COMMAND_BYTES:
-            raise Damaged(f"{SEEN} is damaged: an impossible process")
+            raise Damaged(f"{FOUND} is damaged: an impossible process")
         processes.append(SeenProcess(pid, parent, seen_ns, command[:size]))
     return processes
 
@@ -139,18 +138,18 @@ def read(folder: Folder) -> tuple[Beat, list[End]] | None:
         OSError: it is not trusted, or cannot be read.
     """
     try:
-        data = (folder / NAME).read_record()
+        data = (folder / HEARTBEAT).read_record()
     except FileNotFoundError:
         return None
     if not data:
         return None
     if len(data) < HEADER_BYTES or data[: len(_MAGIC)] != _MAGIC:
-        raise Damaged(f"{NAME} is damaged: it does not begin with {_MAGIC.decode()}")
+        raise Damaged(f"{HEARTBEAT} is damaged: it does not begin with {_MAGIC.decode()}")
     _, version, is_over, *times, pid = _HEADER.unpack_from(data)
     if version != _VERSION:
-        raise Damaged(f"{NAME} is of version {version}, this taupy reads version {_VERSION}")
+        raise Damaged(f"{HEARTBEAT} is of version {version}, this taupy reads version {_VERSION}")
     if not all(0 <= time < _LARGEST for time in times):
-        raise Damaged(f"{NAME} is damaged: impossible times")
+        raise Damaged(f"{HEARTBEAT} is damaged: impossible times")
     beat = Beat(times[0], pid)
     beat.is_over = bool(is_over)
     _, beat.beat_ns, beat.rounds, beat.longest_ns, beat.cpu_ns, beat.apart_ns, beat.unseen = times
@@ -163,7 +162,7 @@ def _ends(data: bytes) -> list[End]:
     ends = []
     for pid, start, ended_ns, late_ns, status in _END.iter_unpack(data[HEADER_BYTES:whole]):
         if not (0 <= ended_ns < _LARGEST and 0 <= late_ns < _LARGEST):
-            raise Damaged(f"{NAME} is damaged: an impossible end of a process")
+            raise Damaged(f"{HEARTBEAT} is damaged: an impossible end of a process")
         known_status = status if 0 <= status < 1 << 16 else None
         ends.append(End(pid, start, ended_ns, late_ns, known_status))
     return ends

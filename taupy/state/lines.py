@@ -13,11 +13,7 @@ from _struct import Struct
 from taupy.state.folder import Folder
 from taupy.state.limits import RECORD_BYTES
 from taupy.state.values import Damaged, check_numbers
-
-LINES, CODES = "watch.lines", "watch.codes"
-FILES = (LINES, CODES)
-SUFFIXES = (".lines", ".codes")
-"""Of the files of a process that looks at itself."""
+from taupy.state.watch_files import LINE_SUFFIXES, LINES, OF_LINES
 
 STATES = ("cpu", "gil", "lock", "wait", "disk", "runnable", "active")
 """What a thread does: it is on a processor, waits for the GIL, for a lock, for something else that
@@ -160,10 +156,11 @@ def read(folder: Folder) -> tuple[Head, list[Row], list[Code]] | None:
         Damaged: a file is damaged.
         OSError: it is not trusted, or cannot be read.
     """
-    looks = _read(folder, *FILES)
-    for file in folder.files(SUFFIXES[0]):
-        name = file.name.removesuffix(SUFFIXES[0])
-        if file.name == LINES or (more := _read(folder, *(name + end for end in SUFFIXES))) is None:
+    looks = _read(folder, *OF_LINES)
+    for file in folder.files(LINE_SUFFIXES[0]):
+        name = file.name.removesuffix(LINE_SUFFIXES[0])
+        own = [name + end for end in LINE_SUFFIXES]
+        if file.name == LINES or (more := _read(folder, *own)) is None:
             continue
         if looks is None:
             looks = Head(), [], []

@@ -13,9 +13,8 @@ from _struct import Struct
 from taupy.state.folder import Folder
 from taupy.state.limits import RECORD_BYTES
 from taupy.state.values import check_numbers
+from taupy.state.watch_files import MEMORY, PEAKS, THREADS
 
-MEMORY, PEAKS, THREADS = "watch.memory", "watch.peaks", "watch.threads"
-FILES = (MEMORY, PEAKS, THREADS)
 STATES = ("cpu", "runnable", "sleeping", "disk")
 """States of a thread: it computes, waits for a processor, sleeps, or waits for a disk."""
 

@@ -8,7 +8,7 @@ threads there are. With many threads, each tick looks at some of them, in turn.
 import posix
 import time
 
-from taupy.state import lines
+from taupy.state import watch_files
 from taupy.state.folder import Folder
 from taupy.state.values import Damaged, loads
 from taupy.watch.own_files import own_files
@@ -95,7 +95,7 @@ class Lines:
         self.folder = folder
         self.due_ns = 0
         self.looks: remote.Looks | None = None
-        self.is_wanted = (folder / lines.LINES).exists()
+        self.is_wanted = (folder / watch_files.LINES).exists()
         self.ticked_ns = 0
         self.number = 0  # of processes so far
         self.processes: dict[int, _Process] = {}
@@ -170,7 +170,8 @@ class Lines:
             own = own_files(settings["arguments"], settings["library_folders"])
             flags = posix.O_WRONLY | posix.O_NOFOLLOW
             rows, codes = (
-                posix.open(name, flags, dir_fd=self.folder.descriptor) for name in lines.FILES
+                posix.open(name, flags, dir_fd=self.folder.descriptor)
+                for name in watch_files.OF_LINES
             )
             self.looks = remote.Looks(own, rows, codes, self.over)
             self.looks.begin(now)

@@ -9,7 +9,7 @@ import time
 from itertools import islice
 
 from taupy.model.processes import contents
-from taupy.state import looks
+from taupy.state import looks, watch_files
 from taupy.state.folder import Folder
 from taupy.state.lines import ACTIVE, CPU, DISK, RUNNABLE
 from taupy.state.looks import ALLOCATED, RESERVED, RESIDENT, Held, InPath, Memory, Peak
@@ -48,9 +48,9 @@ class Looks:
 
     def __init__(self, folder: Folder) -> None:
         self.folder = folder.descriptor
-        self.files = {name: self._open(name) for name in looks.FILES}
+        self.files = {name: self._open(name) for name in watch_files.LOOKS}
         self.parts: dict[int, PartThreads] = {}  # by process, the one looked at most recently last
-        self.series = Series(self.files[looks.MEMORY])
+        self.series = Series(self.files[watch_files.MEMORY])
         self.peaks: dict[int, tuple[int, int]] = {}  # by process: record, KiB
         self.gpu_peaks: dict[Memory, int] = {}  # KiB
         self.threads: dict[int, _Thread] = {}
@@ -121,7 +121,7 @@ class Looks:
             return
         self.peaks[part.pid] = record, kib
         peak = Peak(part.pid, part.ticks, now, kib, addresses)
-        posix.pwrite(self.files[looks.PEAKS], peak.packed(), record * looks.PEAK_BYTES)
+        posix.pwrite(self.files[watch_files.PEAKS], peak.packed(), record * looks.PEAK_BYTES)
 
     def look_at_thread(self, part: PartThreads, thread: int, address: int, owner: int) -> None:
         now = time.monotonic_ns()
@@ -144,7 +144,7 @@ class Looks:
             self.write(record, path)
 
     def write(self, record: int, path: InPath) -> None:
-        posix.pwrite(self.files[looks.THREADS], path.packed(), record * looks.THREAD_BYTES)
+        posix.pwrite(self.files[watch_files.THREADS], path.packed(), record * looks.THREAD_BYTES)
 
     def place(self, part: PartThreads, address: int, owner: int) -> tuple[int, InPath] | None:
         """The record of a call path; None: there is no room."""

@@ -19,7 +19,7 @@ import sys
 import time
 
 from taupy.model.processes import process_start, stat_fields
-from taupy.state import heartbeat
+from taupy.state import heartbeat, watch_files
 from taupy.state.folder import Folder, open_run
 from taupy.state.heartbeat import Beat, End
 from taupy.watch import ANSWER, ending, pidfds
@@ -75,10 +75,10 @@ class Watch:
         self.root = root
         self.of_root = of_root
         self.file = posix.open(
-            heartbeat.NAME, posix.O_WRONLY | posix.O_NOFOLLOW, dir_fd=folder.descriptor
+            watch_files.HEARTBEAT, posix.O_WRONLY | posix.O_NOFOLLOW, dir_fd=folder.descriptor
         )
         self.seen_file = posix.open(
-            heartbeat.SEEN, posix.O_WRONLY | posix.O_NOFOLLOW, dir_fd=folder.descriptor
+            watch_files.FOUND, posix.O_WRONLY | posix.O_NOFOLLOW, dir_fd=folder.descriptor
         )
         self.noted = 0
         self.descendants = Descendants(root, folder.path)

@@ -5,10 +5,8 @@ from __future__ import annotations
 import os
 import select
 import time
-from _struct import Struct
-from _struct import error as unpack_error  # type: ignore[attr-defined]
 
-from taupy.state import heartbeat, lines, looks
+from taupy.state import watch_files
 from taupy.state.folder import Folder
 from taupy.watch import beside
 
@@ -23,9 +21,9 @@ _SHORT = 2
 """Steps. A program that has ended so soon after its start needs no watch, unless it was killed."""
 _STARTING = 20
 """Steps that an interpreter may take to start it, on a busy machine."""
-_STATE = Struct("<64xQ")
-"""Of a part's header: that of `state/container.py`, which takes long to import."""
-_ENDED = 1  # `part_data.ENDED`
+_STATE_AT, _ENDED = 64, (1).to_bytes(8, "little")
+"""In a part's header, as `state/container.py` reads it, and `part_data.ENDED`: these take long to
+import."""
 _OPTIONS = ("-I", "-S", "-E")  # neither site-packages nor the environment: a small process
 
 
@@ -67,9 +65,9 @@ def begin(folder: Folder, pid: int, options: dict[str, Any] | None = None) -> st
     """
     if why := hindrance(pid):
         return why
-    wanted = () if options is None else lines.FILES
+    wanted = () if options is None else watch_files.OF_LINES
     try:
-        for name in (heartbeat.NAME, heartbeat.SEEN, *looks.FILES, *wanted):
+        for name in (watch_files.HEARTBEAT, watch_files.FOUND, *watch_files.LOOKS, *wanted):
             os.close((folder / name).create())
         began = time.monotonic_ns()
         begun = beside.begun(
@@ -142,8 +140,9 @@ def _is_being_stored(path: str, pid: int) -> bool:
         if len(parts) != 1 or not parts[0].startswith(f"{pid}-"):
             return False
         with open(f"{path}/{parts[0]}", "rb") as part:
-            return bool(_STATE.unpack(part.read(_STATE.size))[0] == _ENDED)
-    except (OSError, unpack_error):
+            part.seek(_STATE_AT)
+            return part.read(len(_ENDED)) == _ENDED
+    except OSError:
         return False
 
 

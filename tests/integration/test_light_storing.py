@@ -5,14 +5,15 @@ import subprocess
 import sys
 
 HEAVY = {
-    "_hashlib", "argparse", "ast", "base64", "bisect", "dataclasses", "datetime", "enum", "gettext",
-    "inspect", "numpy", "pathlib", "platform", "re", "shlex", "signal", "sqlite3", "struct",
-    "subprocess", "sysconfig", "tempfile", "threading", "typing", "urllib.parse",
+    "_hashlib", "argparse", "ast", "base64", "bisect", "dataclasses", "datetime", "enum",
+    "gettext", "inspect", "numpy", "pathlib", "platform", "re", "shlex", "signal", "sqlite3",
+    "struct", "subprocess", "sysconfig", "tempfile", "threading", "typing", "urllib.parse",
     "weakref", "zipfile",
-    "taupy.analysis.places", "taupy.live",
-    "taupy.model.secret_words", "taupy.profiledb.dimensions", "taupy.profiledb.metrics_merge",
-    "taupy.profiledb.reader", "taupy.profiledb.steps", "taupy.record.gpus", "taupy.record.lines",
-    "taupy.record.part_steps", "taupy.record.snapshots", "taupy.session", "taupy.state.rescue",
+    "taupy.analysis.places", "taupy.live", "taupy.model.host_clocks",
+    "taupy.model.secret_words", "taupy.profiledb.dimensions", "taupy.profiledb.layers",
+    "taupy.profiledb.metrics_merge", "taupy.profiledb.reader", "taupy.profiledb.steps",
+    "taupy.record.gpus", "taupy.record.lines", "taupy.record.looks", "taupy.record.part_steps",
+    "taupy.record.snapshots", "taupy.session", "taupy.state.lines", "taupy.state.rescue",
 }  # fmt: skip
 STORER = """
 import sys

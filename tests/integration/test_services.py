@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from taupy.state import heartbeat
+from taupy.state import heartbeat, watch_files
 
 UVICORN = "uvicorn has to be installed"
 APP = """
@@ -235,7 +235,7 @@ def test_a_child_that_exits_in_c_is_not_killed(runs, native):
 import ctypes, glob, os, time
 def work(): ctypes.CDLL(None)._exit(0)
 if os.fork() == 0: work()
-(noted,) = glob.glob("state/run-*/{heartbeat.NAME}")
+(noted,) = glob.glob("state/run-*/{watch_files.HEARTBEAT}")
 while os.path.getsize(noted) <= {heartbeat.HEADER_BYTES}:
     time.sleep(0.02)  # the watch sees how it ended before its parent takes the status
 os.wait()

@@ -13,9 +13,8 @@ from pathlib import Path
 import pytest
 
 from taupy.model.processes import process_start, stat_fields
-from taupy.state import heartbeat, looks
+from taupy.state import heartbeat, watch_files
 from taupy.state.folder import open_run
-from taupy.state.lines import FILES
 from taupy.units import duration
 
 SLEEPER = """
@@ -150,7 +149,7 @@ def test_without_a_watch_the_end_is_unknown_and_reported_as_unknown(runs, native
     if setting == "project":
         (runs.folder / "pyproject.toml").write_text("[tool.taupy]\nwatch = false\n")
     program = began(runs, SLEEPER, *(["--no-watch"] if setting == "option" else []))
-    assert not (run_folder(runs) / heartbeat.NAME).exists()
+    assert not (run_folder(runs) / watch_files.HEARTBEAT).exists()
     program.kill()
     program.wait()
     runs.taupy("trials")
@@ -261,7 +260,8 @@ print(sorted(os.listdir("/proc/self/fd")))
     assert lines[0] == "watch"
     of_threads = re.compile(r"/proc/\d+/task/\d+/(syscall|stat|schedstat)")  # what they do
     opened = {Path(line).name for line in lines[1:] if not of_threads.fullmatch(line)}
-    others = {"null", "watch", "watch.found", *looks.FILES, *FILES, Path(lines[-1]).name}
+    of_the_watch = {*watch_files.LOOKS, *watch_files.OF_LINES}
+    others = {"null", "watch", "watch.found", *of_the_watch, Path(lines[-1]).name}
     assert not {
         name
         for name in opened - others
@@ -321,7 +321,7 @@ def test_a_damaged_heartbeat_is_reported_and_loses_nothing_else(runs, native):
     os.kill(watch_of(runs), signal.SIGKILL)
     program.kill()
     program.wait()
-    (run_folder(runs) / heartbeat.NAME).write_bytes(b"nonsense")
+    (run_folder(runs) / watch_files.HEARTBEAT).write_bytes(b"nonsense")
     assert "recovered" in runs.taupy("trials").stderr
     assert "what the watch recorded cannot be read" in runs.metadata("taupy.health.cut_off")
     assert runs.calls()["nap"] == 1

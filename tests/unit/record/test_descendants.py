@@ -4,7 +4,7 @@ import pytest
 
 from taupy.record.children import Child, Notes
 from taupy.record.descendants import others
-from taupy.state import heartbeat
+from taupy.state import watch_files
 from taupy.state.folder import open_run
 from taupy.state.heartbeat import Beat, End, SeenProcess
 
@@ -21,10 +21,10 @@ def said(tmp_path):
         beat.beat_ns = 10_000 * MS
         for name, value in of_beat.items():
             setattr(beat, name, value)
-        (tmp_path / heartbeat.NAME).write_bytes(
+        (tmp_path / watch_files.HEARTBEAT).write_bytes(
             beat.packed() + b"".join(End(pid, 0, at * MS, 0, 0).packed() for pid, at in ends)
         )
-        (tmp_path / heartbeat.SEEN).write_bytes(
+        (tmp_path / watch_files.FOUND).write_bytes(
             b"".join(
                 SeenProcess(pid, 1, at * MS, command.replace(" ", "\0").encode()).packed()
                 for pid, at, command in found

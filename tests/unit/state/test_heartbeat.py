@@ -2,7 +2,7 @@
 
 import pytest
 
-from taupy.state import heartbeat
+from taupy.state import heartbeat, watch_files
 from taupy.state.folder import open_run
 from taupy.state.heartbeat import Beat, End, SeenProcess
 from taupy.state.values import Damaged
@@ -10,7 +10,7 @@ from taupy.state.values import Damaged
 
 def written(folder, data):
     folder.chmod(0o700)
-    (folder / heartbeat.NAME).write_bytes(data)
+    (folder / watch_files.HEARTBEAT).write_bytes(data)
     return heartbeat.read(open_run(str(folder)))
 
 
@@ -63,7 +63,7 @@ def test_what_no_watch_has_written_is_refused(tmp_path, data):
 
 def found_in(folder, data):
     folder.chmod(0o700)
-    (folder / heartbeat.SEEN).write_bytes(data)
+    (folder / watch_files.FOUND).write_bytes(data)
     return heartbeat.read_seen(open_run(str(folder)))
 
 

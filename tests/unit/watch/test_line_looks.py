@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from taupy.state import lines
+from taupy.state import lines, watch_files
 from taupy.state.folder import open_run
 from taupy.state.lines import ADDED_UP, NO_CODE, Code, Head, Row
 
@@ -68,7 +68,7 @@ def test_rows_of_threads_that_have_ended_are_added_up_when_there_is_no_room(fold
     sources = ["x.c", *(NATIVE / name for name in ("activity.c", "remote.c", "own_files.c"))]
     command = [compiler, "-std=gnu11", f"-I{include}", f"-I{NATIVE}", "-o", "x", *sources]
     subprocess.run(command, cwd=tmp_path, check=True)
-    files = [folder / name for name in lines.FILES]
+    files = [folder / name for name in watch_files.OF_LINES]
     for file in files:
         file.touch()
     done = subprocess.run([tmp_path / "x", *files], check=True, capture_output=True, text=True)

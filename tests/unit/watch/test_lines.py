@@ -7,7 +7,7 @@ from contextlib import suppress
 
 import pytest
 
-from taupy.state import lines
+from taupy.state import lines, watch_files
 from taupy.state.folder import open_run
 from taupy.state.lines import NO_CODE, STATES, Code, Head, Row
 from taupy.state.values import Damaged
@@ -26,10 +26,10 @@ def folder(tmp_path):
 
 
 def written(tmp_path, rows, codes=(CODE,), head=None):
-    (tmp_path / lines.LINES).write_bytes(
+    (tmp_path / watch_files.LINES).write_bytes(
         (head or Head()).packed() + b"".join(row.packed() for row in rows)
     )
-    (tmp_path / lines.CODES).write_bytes(b"".join(code.packed() for code in codes))
+    (tmp_path / watch_files.CODES).write_bytes(b"".join(code.packed() for code in codes))
 
 
 def test_what_is_written_is_read_again(folder, tmp_path):
@@ -48,7 +48,7 @@ def test_what_is_written_is_read_again(folder, tmp_path):
 
 def test_nobody_has_looked(folder, tmp_path):
     assert lines.read(folder) is None
-    for name in lines.FILES:
+    for name in watch_files.OF_LINES:
         (tmp_path / name).touch()
     assert lines.read(folder) is None
 
@@ -56,10 +56,10 @@ def test_nobody_has_looked(folder, tmp_path):
 def test_what_was_cut_off_is_left_out(folder, tmp_path):
     row = Row(4, 5, 0, 0, (0, 0), (0, 0))
     written(tmp_path, [row, row])
-    whole = (tmp_path / lines.LINES).read_bytes()
-    (tmp_path / lines.LINES).write_bytes(whole[:-1])
+    whole = (tmp_path / watch_files.LINES).read_bytes()
+    (tmp_path / watch_files.LINES).write_bytes(whole[:-1])
     assert len(lines.read(folder)[1]) == 1
-    (tmp_path / lines.CODES).write_bytes(CODE.packed() + CODE.packed()[:-1])
+    (tmp_path / watch_files.CODES).write_bytes(CODE.packed() + CODE.packed()[:-1])
     assert len(lines.read(folder)[2]) == 1
 
 
@@ -84,7 +84,7 @@ def test_nonsense_is_refused_or_read(folder, tmp_path):
     for _ in range(300):
         row = Row(4, 5, 0, 0, (0, 0), (0, 0))
         written(tmp_path, [row] * 3)
-        for name in lines.FILES:
+        for name in watch_files.OF_LINES:
             data = bytearray((tmp_path / name).read_bytes())
             for _ in range(3):
                 data[chance.randrange(len(data))] = chance.randrange(256)
@@ -152,7 +152,7 @@ def looking(folder, tmp_path, monkeypatch, layout=b""):
     monkeypatch.setattr(
         "taupy.watch.lines.loads", lambda data: {"arguments": ["a.py"], "library_folders": []}
     )
-    for name in (*lines.FILES, "run"):
+    for name in (*watch_files.OF_LINES, "run"):
         (tmp_path / name).touch()
     looks = Lines(folder)
     looks.find([Part(layout)], 1000)

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from taupy.state import container, looks
+from taupy.state import container, looks, watch_files
 from taupy.state.folder import open_run
 from taupy.state.limits import PART_VERSION
 from taupy.state.lines import ACTIVE, CPU, DISK, LOCK, RUNNABLE, STATES, WAIT
@@ -22,15 +22,19 @@ MINE = (7, looks.RESIDENT, 0)
 @pytest.fixture
 def folder(tmp_path):
     tmp_path.chmod(0o700)
-    for name in looks.FILES:
+    for name in watch_files.LOOKS:
         (tmp_path / name).touch()
     return open_run(str(tmp_path))
 
 
 def test_what_is_written_is_read_again(folder, tmp_path):
-    (tmp_path / looks.MEMORY).write_bytes(Held((1, ALLOCATED, 7), 2, 3, 4, 5).packed() + b"half")
-    (tmp_path / looks.PEAKS).write_bytes(Peak(1, 2, 3, 4, [7, 8]).packed())
-    (tmp_path / looks.THREADS).write_bytes(InPath(1, 2, 3, 0, [1, 2, 3, 4], [5, 6, 7, 8]).packed())
+    (tmp_path / watch_files.MEMORY).write_bytes(
+        Held((1, ALLOCATED, 7), 2, 3, 4, 5).packed() + b"half"
+    )
+    (tmp_path / watch_files.PEAKS).write_bytes(Peak(1, 2, 3, 4, [7, 8]).packed())
+    (tmp_path / watch_files.THREADS).write_bytes(
+        InPath(1, 2, 3, 0, [1, 2, 3, 4], [5, 6, 7, 8]).packed()
+    )
     (row,) = looks.read_memory(folder)
     assert (row.at_ns, row.kib, row.least_kib, row.most_kib) == (2, 3, 4, 5)
     assert row.memory == (1, ALLOCATED, 7)
@@ -41,13 +45,13 @@ def test_what_is_written_is_read_again(folder, tmp_path):
 
 
 def test_numbers_that_cannot_be_are_refused(folder, tmp_path):
-    (tmp_path / looks.MEMORY).write_bytes(struct.pack("<qii4q", 1, 0, 0, -1, 3, 4, 5))
-    with pytest.raises(Damaged, match=looks.MEMORY):
+    (tmp_path / watch_files.MEMORY).write_bytes(struct.pack("<qii4q", 1, 0, 0, -1, 3, 4, 5))
+    with pytest.raises(Damaged, match=watch_files.MEMORY):
         looks.read_memory(folder)
 
 
 def test_memory_is_noted_when_it_has_changed(folder, tmp_path):
-    series = Series(os.open(tmp_path / looks.MEMORY, os.O_WRONLY))
+    series = Series(os.open(tmp_path / watch_files.MEMORY, os.O_WRONLY))
     for at, kib in enumerate((1000, 1010, 2000, 2000, 1500)):
         series.add(MINE, at, kib, kib)
     assert [(row.at_ns, row.kib) for row in looks.read_memory(folder)] == [
@@ -56,7 +60,7 @@ def test_memory_is_noted_when_it_has_changed(folder, tmp_path):
 
 
 def test_a_peak_between_two_looks_is_in_the_record_before(folder, tmp_path):
-    series = Series(os.open(tmp_path / looks.MEMORY, os.O_WRONLY))
+    series = Series(os.open(tmp_path / watch_files.MEMORY, os.O_WRONLY))
     for at, (kib, most_kib) in enumerate(((1000, 1000), (1000, 5000), (2000, 9000), (2000, 2000))):
         series.add(MINE, at, kib, most_kib)
     assert [(row.at_ns, row.kib, row.most_kib) for row in looks.read_memory(folder)] == [
@@ -65,7 +69,7 @@ def test_a_peak_between_two_looks_is_in_the_record_before(folder, tmp_path):
 
 
 def test_what_is_near_the_record_before_is_kept_in_it_at_once(folder, tmp_path):
-    series = Series(os.open(tmp_path / looks.MEMORY, os.O_WRONLY))
+    series = Series(os.open(tmp_path / watch_files.MEMORY, os.O_WRONLY))
     series.apart_ns = 10
     for at, kib in ((0, 1000), (1, 9000), (2, 100)):
         series.add(MINE, at, kib, kib)
@@ -87,7 +91,7 @@ def test_the_allocators_own_peak_counts_where_it_has_risen(folder):
 
 def test_a_long_series_loses_moments_and_never_the_largest(folder, tmp_path, monkeypatch):
     monkeypatch.setattr(looks, "HELD_AT_MOST", 64)
-    series = Series(os.open(tmp_path / looks.MEMORY, os.O_WRONLY))
+    series = Series(os.open(tmp_path / watch_files.MEMORY, os.O_WRONLY))
     for look in range(1000):
         kib = 900_000 if look == 501 else 1000 * (look % 7)
         series.add(MINE, look * 100_000_000, kib, kib)
@@ -228,7 +232,7 @@ def test_records_of_threads_that_were_added_up_are_one(folder, tmp_path):
         (640, 0): (1, 50),
         (9, 5): (1, 60),
     }
-    size = (tmp_path / looks.THREADS).stat().st_size
+    size = (tmp_path / watch_files.THREADS).stat().st_size
     assert size == looks.THREAD_BYTES * 4
 
 

@@ -16,7 +16,7 @@ import pytest
 
 from taupy.model.processes import process_start, stat_fields
 from taupy.record.part_data import ENDED, EXEC
-from taupy.state import container, heartbeat, looks
+from taupy.state import container, heartbeat, watch_files
 from taupy.state.folder import open_run
 from taupy.state.values import dumps
 from taupy.watch import beside, ending, pidfds, process, start
@@ -28,7 +28,7 @@ from taupy.watch.process import INTERVAL_NS, SHARE, Watch
 @pytest.fixture
 def folder(tmp_path):
     tmp_path.chmod(0o700)
-    for name in (heartbeat.NAME, heartbeat.SEEN, *looks.FILES):
+    for name in (watch_files.HEARTBEAT, watch_files.FOUND, *watch_files.LOOKS):
         (tmp_path / name).touch()
     return open_run(str(tmp_path))
 
@@ -189,7 +189,7 @@ def test_a_process_that_is_alive_or_missing_has_no_status():
 
 @pytest.mark.parametrize(("limit", "why"), [(-1, ""), (100_000, ""), (200, "ulimit -u")])
 def test_there_is_none_where_processes_are_limited(folder, tmp_path, monkeypatch, limit, why):
-    for name in (heartbeat.NAME, heartbeat.SEEN, *looks.FILES):
+    for name in (watch_files.HEARTBEAT, watch_files.FOUND, *watch_files.LOOKS):
         (tmp_path / name).unlink()
     begun = []
     monkeypatch.setattr(os, "sysconf", lambda name: limit)

@@ -12,7 +12,7 @@ import time
 
 import pytest
 
-from taupy.state import lines
+from taupy.state import lines, watch_files
 from taupy.state.folder import open_run
 from taupy.watch.part_threads import PartThreads
 
@@ -231,10 +231,10 @@ def test_nonsense_in_memory_ends_a_look_and_nothing_else(program):
 
 def test_looks_at_nonsense_are_torn_and_their_files_can_be_read(program, tmp_path):
     """Each process number has code objects of its own at these addresses: none is trusted."""
-    for name in lines.FILES:
+    for name in watch_files.OF_LINES:
         (tmp_path / name).touch()
     tmp_path.chmod(0o700)
-    files = [os.open(tmp_path / name, os.O_WRONLY) for name in lines.FILES]
+    files = [os.open(tmp_path / name, os.O_WRONLY) for name in watch_files.OF_LINES]
     over = set()
     looks = remote.Looks(remote.OwnFiles((b"/usr/lib/",), ()), *files, over)
     mine = threading.get_native_id()
@@ -258,10 +258,10 @@ def test_looks_at_nonsense_are_torn_and_their_files_can_be_read(program, tmp_pat
 
 
 def test_what_a_thread_does_is_said_with_its_line(program, tmp_path):
-    for name in lines.FILES:
+    for name in watch_files.OF_LINES:
         (tmp_path / name).touch()
     tmp_path.chmod(0o700)
-    files = [os.open(tmp_path / name, os.O_WRONLY) for name in lines.FILES]
+    files = [os.open(tmp_path / name, os.O_WRONLY) for name in watch_files.OF_LINES]
     looks = remote.Looks(remote.OwnFiles((), ()), *files, set())
     now, threads = time.monotonic_ns(), []
     for tid, (index, state) in program.states.items():
