@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
+from taupy.dataclass import dataclass
 from taupy.model.rows import TimerRow
 
 Matches = Callable[[TimerRow], bool]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Known:
     """Timers of routines that are known by name.
 
@@ -28,7 +28,7 @@ class Known:
         return any(file == end or file.endswith(f"/{end}") for end in ends)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Grouped:
     """Timers whose groups, joined by `|`, pass a test, and their names another."""
 
@@ -39,7 +39,20 @@ class Grouped:
         return self.passes(timer.groups) and (self.named is None or self.named(timer.short_name))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
+class Worded:
+    """Timers that pass a test which none does without one of these words in its short name, and
+    without this end of its file's path."""
+
+    passes: Matches
+    words: Sequence[str]
+    end: str
+
+    def __call__(self, timer: TimerRow) -> bool:
+        return self.passes(timer)
+
+
+@dataclass(frozen=True, slots=True)
 class OneOf:
     """These timers."""
 
@@ -49,7 +62,7 @@ class OneOf:
         return timer in self.timers
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Either:
     """Timers that any of these would match."""
 

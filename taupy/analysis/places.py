@@ -11,12 +11,13 @@ a routine is follows from the path that was recorded with it (`own_code.py`).
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from itertools import chain, compress, product
-from operator import eq, itemgetter
+from operator import eq, itemgetter, neg
 from typing import Any, Literal, get_args, overload
 
 from taupy.analysis.event_loops import AWAITED, LOOPS, is_awaited
@@ -704,29 +705,27 @@ class _Tally:
     def _places(self, group: int, sums: Sequence[tuple[int, float]], whole: float) -> Places:
         """Those of a group, from the times of their owners."""
         timers = self.tree.timers
-        own = [(owner, ns) for owner, ns in sums if owner >= 0]
-        own.sort(key=itemgetter(1), reverse=True)
-        _order_alike(own, lambda pair: timers[pair[0]].timer)
+        own = _InOrder([pair for pair in sums if pair[0] >= 0], lambda code: timers[code].timer)
         apart = [self._apart(group, owner, ns, ns / whole) for owner, ns in sums if owner < 0]
         apart.sort(key=_position)
 
         def make(at: int) -> Place:
-            if at >= len(own):
-                return apart[at - len(own)]
-            owner, ns = own[at]
-            return self._own(group, owner, ns, ns / whole)
+            if at >= len(own.times):
+                return apart[at - len(own.times)]
+            ns = own.times[at]
+            return self._own(group, own.owner(at), ns, ns / whole)
 
         def shared() -> list[int]:
             pairs = chain(self.waited.slept, self.waited.beyond, self.of_entries)
             more = {owner for of_group, owner in pairs if of_group == group}
             more.update(owner for owner, _ in sums if owner >= 0 and timers[owner].file is None)
-            return [at for at, (owner, _) in enumerate(own) if owner in more]
+            return own.positions(more)
 
         self._move_driver(group, own, apart, whole)
         return Places(
-            lambda: [*(timers[owner] for owner, _ in own), *(place.timer for place in apart)],
-            [*(ns for _, ns in own), *(place.ns for place in apart)],
-            len(own),
+            lambda: [*map(timers.__getitem__, own.all()), *(place.timer for place in apart)],
+            [*own.times, *(place.ns for place in apart)],
+            len(own.times),
             make,
             shared,
             whole,
@@ -740,23 +739,23 @@ class _Tally:
     def _move_driver(
         self,
         group: int,
-        own: list[tuple[int, float]],
+        own: _InOrder,
         apart: Sequence[Place],
         whole: float,
     ) -> None:
         """`asyncio.run(...)` has the time of the loop's own work, which it does for the coroutines
         that await: the place with most time among these says more, so it comes first."""
         timers = self.tree.timers
-        callees = self._callees(group, own[0][0]) if own else []
-        if not callees or not _is_loop(callees[0].timer) or callees[0].ns < _MOSTLY * own[0][1]:
+        callees = self._callees(group, own.owner(0)) if own.times else []
+        if not callees or not _is_loop(callees[0].timer) or callees[0].ns < _MOSTLY * own.times[0]:
             return
         awaiting = {timers[code] for _, code in self.awaits}
-        for at, (owner, ns) in enumerate(own):
+        for at, (owner, ns) in enumerate(zip(own.all(), own.times, strict=True)):
             if at and timers[owner] in awaiting and ns / whole >= _HARDLY:
-                own.insert(at, own.pop(0))
+                own.move_first(at)
                 return
         if any(place.timer in awaiting and place.share >= _HARDLY for place in apart):
-            own.append(own.pop(0))
+            own.move_first(len(own.times) - 1)
 
     def _apart(self, group: int, owner: int, ns: float, share: float) -> Place:
         if owner not in _KINDS:
@@ -1051,14 +1050,59 @@ def _routine(waiting: int) -> int:
     return _WAITING - 1 - waiting if waiting < _WAITING else _OUTSIDE
 
 
-def _order_alike(own: list[tuple[int, float]], name: Callable[[tuple[int, float]], str]) -> None:
-    """Order owners of equal times, which stand side by side, by name: hardly any are."""
-    times = [ns for _, ns in own]
-    end = 0
-    for at in compress(range(len(own)), map(eq, times, times[1:])):
-        if at >= end:
-            end = next((row for row in range(at, len(own)) if times[row] != times[at]), len(own))
-            own[at:end] = sorted(own[at:end], key=name)
+class _InOrder:
+    """Owners with their times, the largest first; of equal ones the first by name, which is looked
+    at where an owner is asked for: there may be hundreds of thousands.
+
+    Attributes:
+        times: of each.
+    """
+
+    def __init__(self, sums: Sequence[tuple[int, float]], name: Callable[[int], str]) -> None:
+        in_order = sorted(sums, key=itemgetter(1), reverse=True)
+        self._owners = [owner for owner, _ in in_order]
+        self.times = [ns for _, ns in in_order]
+        self._name, self._is_settled = name, False
+        self._alike: set[int] = set()
+
+    def owner(self, at: int) -> int:
+        """The one at a position."""
+        self._settle(at)
+        return self._owners[at]
+
+    def all(self) -> Sequence[int]:
+        """All, in order."""
+        times, end = self.times, 0
+        for at in compress(range(len(times)), map(eq, times, times[1:])):
+            if at >= end:
+                end = self._settle(at)
+        self._is_settled = True
+        return self._owners
+
+    def positions(self, owners: Collection[int]) -> list[int]:
+        """The positions of these."""
+        for at in self._found(owners):
+            self._settle(at)
+        return self._found(owners)
+
+    def _found(self, owners: Collection[int]) -> list[int]:
+        return [*compress(range(len(self._owners)), map(owners.__contains__, self._owners))]
+
+    def move_first(self, to: int) -> None:
+        """Move the first one to another position, when all are in order."""
+        self._owners.insert(to, self._owners.pop(0))
+        self.times.insert(to, self.times.pop(0))
+
+    def _settle(self, at: int) -> int:
+        """Put those with the same time as this one in order; the position after them."""
+        if self._is_settled:
+            return len(self.times)
+        begin = bisect_left(self.times, -self.times[at], key=neg)
+        end = bisect_right(self.times, -self.times[at], lo=begin, key=neg)
+        if end > begin + 1 and begin not in self._alike:
+            self._alike.add(begin)
+            self._owners[begin:end] = sorted(self._owners[begin:end], key=self._name)
+        return end
 
 
 def _position(place: Place) -> tuple[int, float, str]:

@@ -39,7 +39,7 @@ _DATA = re.compile(
     r"|dataloader\.py.*(?:__next__|_next_data)\b"
 )
 _LOADER = re.compile(r"(?:.*\.)?(?:__next__|_next_data)")
-_LOADER_FILE = "dataloader.py"
+LOADER_FILE = "dataloader.py"
 
 
 def waits(call: str) -> bool:
@@ -85,7 +85,7 @@ def communicates(kernel: str) -> bool:
 def loads_data(routine: str, file: str | None = None) -> bool:
     """Whether a routine, or PyTorch's annotation, fetches the next batch of a data loader."""
     # Most names have neither of these, which is seen sooner.
-    if ("DataLoader" in routine or _LOADER_FILE in routine) and _DATA.search(routine):
+    if ("DataLoader" in routine or LOADER_FILE in routine) and _DATA.search(routine):
         return True
-    in_loader = file is not None and file.endswith(_LOADER_FILE)
+    in_loader = file is not None and file.endswith(LOADER_FILE)
     return in_loader and _LOADER.fullmatch(routine) is not None

@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import compress
+from operator import attrgetter
 
-from taupy.analysis.known_routines import Either, Grouped, Known, Matches, OneOf
+from taupy.analysis.known_routines import Either, Grouped, Known, Matches, OneOf, Worded
 from taupy.dataclass import NamedTuple
 from taupy.model import callpaths
 from taupy.model.forest import members, sums_by_key
@@ -20,6 +21,9 @@ from taupy.network.phases import kind_of
 from taupy.units import percent
 
 TREE = ("thread", "callpath", "parent", "timer")
+
+_FULL_NAME, _NAME = attrgetter("timer"), attrgetter("short_name")
+_FILE, _GROUPS = attrgetter("file"), attrgetter("groups")
 
 
 def trees(trial: int) -> Question:
@@ -79,7 +83,7 @@ class Calls:
         return list(map(self.table.labels["thread"].__getitem__, codes))
 
     def __contains__(self, timer: TimerRow) -> bool:
-        return timer in self._codes
+        return bool(self._code(timer))
 
     @property
     def timers(self) -> Sequence[TimerRow]:
@@ -128,36 +132,74 @@ class Calls:
             return {code for part in matches.parts for code in self._matching(part)}
         codes: Iterable[int] = range(len(self.timers))
         if isinstance(matches, Grouped):
-            of_groups = self._grouped
-            codes = [code for groups in filter(matches.passes, of_groups)
-                     for code in of_groups[groups]]  # fmt: skip
+            codes = [code for groups in filter(matches.passes, self._groups)
+                     for code in self._groups[groups]]  # fmt: skip
             if matches.named is None:
                 return codes
         elif isinstance(matches, Known | OneOf):
             names = matches.files if isinstance(matches, Known) else {
                 timer.short_name for timer in matches.timers}  # fmt: skip
-            numbers, codes_of = self._named
-            codes = [code for name in names if name in numbers for code in codes_of(numbers[name])]
+            codes = [code for name in names for code in self._named.of(name)]
+        elif isinstance(matches, Worded):
+            codes = self._worded(matches)
         return [code for code in codes if matches(self.timers[code])]
 
     @cached_property
-    def _grouped(self) -> dict[str, list[int]]:
+    def _groups(self) -> dict[str, list[int]]:
         """The codes of the timers with the same groups."""
-        numbers, codes_of = _alike([timer.groups for timer in self.timers])
-        return {groups: codes_of(number) for groups, number in numbers.items()}
+        codes: dict[str, list[int]] = {}
+        for code, groups in enumerate(map(_GROUPS, self.timers)):
+            codes.setdefault(groups, []).append(code)
+        return codes
+
+    def _worded(self, matches: Worded) -> Iterable[int]:
+        """The codes of the timers with one of the words: of most there are none."""
+        words = [word for word in matches.words if word in self._text]
+        of_words = (
+            code
+            for code, name in enumerate(map(_NAME, self.timers) if words else ())
+            if any(word in name for word in words)
+        )
+        files = {file for file in self._files if file.endswith(matches.end)}
+        of_files = (
+            code
+            for code, file in enumerate(map(_FILE, self.timers) if files else ())
+            if file in files
+        )
+        return sorted({*of_words, *of_files})
 
     @cached_property
-    def _named(self) -> tuple[Mapping[str, int], Callable[[int], list[int]]]:
-        """A number for each short name, and the codes of the timers with it."""
-        return _alike([timer.short_name for timer in self.timers])
+    def _text(self) -> str:
+        """All short names: one look tells that a word is in none of them."""
+        return "\n".join(map(_NAME, self.timers))
+
+    @cached_property
+    def _files(self) -> set[str]:
+        return {*filter(None, map(_FILE, self.timers))}
+
+    @cached_property
+    def _named(self) -> _Named:
+        """The codes of the timers with the same short name."""
+        return _Named([*map(_NAME, self.timers)])
+
+    @cached_property
+    def _in_full(self) -> _Named:
+        """The codes of the timers with the same full name."""
+        return _Named([*map(_FULL_NAME, self.timers)])
+
+    def _code(self, timer: TimerRow) -> list[int]:
+        """The code of a timer, if it is one of these."""
+        return [code for code in self._in_full.of(timer.timer) if self.timers[code] == timer]
 
     def rows_of(self, timer: TimerRow) -> list[int]:
         """The rows of one timer."""
-        return self._rows_of(self._codes[timer])
+        (code,) = self._code(timer)
+        return self._rows_of(code)
 
     def entries(self, timer: TimerRow) -> float:
         """How often a timer was entered, in all threads."""
-        return self._entries[self._codes[timer]]
+        (code,) = self._code(timer)
+        return self._entries[code]
 
     @cached_property
     def _entries(self) -> Sequence[float]:
@@ -195,10 +237,6 @@ class Calls:
         if sums is None:
             sums = self._of_timer[timer] = self.by_thread(self.rows_of(timer))
         return sums
-
-    @cached_property
-    def _codes(self) -> dict[TimerRow, int]:
-        return dict(zip(self.timers, range(len(self.timers)), strict=True))
 
     def outermost(self, matches: Matches) -> list[int]:
         """The rows of these timers that are not below another of them."""
@@ -246,10 +284,20 @@ class Calls:
         return max(rows, key=self.inclusive.__getitem__)
 
 
-def _alike(keys: Sequence[str]) -> tuple[Mapping[str, int], Callable[[int], list[int]]]:
-    """A number for each distinct key, and the positions of that key."""
-    numbers = {key: number for number, key in enumerate(dict.fromkeys(keys))}
-    return numbers, members(list(map(numbers.__getitem__, keys)), len(numbers))
+class _Named:
+    """The positions of names, most of which stand once: only of the others there is a list."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self._last = last = dict(zip(names, range(len(names)), strict=True))
+        self._before: dict[str, list[int]] = {}
+        if len(last) < len(names):
+            for at, name in enumerate(names):
+                if last[name] != at:
+                    self._before.setdefault(name, []).append(at)
+
+    def of(self, name: str) -> list[int]:
+        last = self._last.get(name)
+        return [] if last is None else [*self._before.get(name, ()), last]
 
 
 def _numbers(values: Sequence[Amount]) -> Sequence[float]:

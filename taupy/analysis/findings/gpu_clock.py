@@ -29,7 +29,7 @@ from taupy.analysis.findings.calls import Calls, Sum, around, phase, place
 from taupy.analysis.findings.health import is_counted
 from taupy.analysis.findings.trial import Trial
 from taupy.analysis.gpu_conclusion import causes
-from taupy.analysis.known_routines import Either, Matches
+from taupy.analysis.known_routines import Either, Matches, Worded
 from taupy.analysis.known_routines import is_wait as is_library_wait
 from taupy.catalog import gpu_calls
 from taupy.dataclass import NamedTuple
@@ -84,7 +84,10 @@ def _loads_data(timer: TimerRow) -> bool:
     return gpu_calls.loads_data(timer.short_name, timer.file)
 
 
-is_data_loading: Matches = Either((phase("data"), _loads_data))
+_LOADER = gpu_calls.LOADER_FILE
+is_data_loading: Matches = Either(
+    (phase("data"), Worded(_loads_data, ("DataLoader", _LOADER), _LOADER))
+)
 """What fetches the next batch, known by its phase or by PyTorch's name for it."""
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from dataclasses import dataclass
 
 import pytest
 
@@ -11,10 +10,12 @@ from taupy.analysis import places
 from taupy.analysis.findings import judged
 from taupy.analysis.findings.calls import Calls
 from taupy.analysis.findings.trial import Trial
-from taupy.analysis.known_routines import Either, Grouped, Known, OneOf, among
+from taupy.analysis.known_routines import Either, Grouped, Known, OneOf, Worded, among
+from taupy.analysis.trees import Tree
 from taupy.answers.own_code import kinds
 from taupy.answers.places import GroupPlaces, hottest
 from taupy.model.profile import Timer
+from taupy.model.rows import ThreadRow, TimerRow
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.writer import add_profile
 from taupy.report.evidence import trial_of
@@ -66,7 +67,6 @@ def test_rules_do_not_ask_of_every_routine_whose_it_is(trial, monkeypatch):
 def test_a_choice_of_routines_is_searched_for_as_each_of_them_is(trial):
     looked_at = []
 
-    @dataclass(frozen=True)
     class Noting(OneOf):
         def __call__(self, timer):
             looked_at.append(timer.short_name)
@@ -89,7 +89,6 @@ def test_a_choice_of_routines_is_searched_for_as_each_of_them_is(trial):
 def test_a_known_routine_is_searched_for_by_its_name_alone(trial):
     looked_at = []
 
-    @dataclass(frozen=True)
     class Noting(Known):
         def __call__(self, timer):
             looked_at.append(timer.short_name)
@@ -102,6 +101,41 @@ def test_a_known_routine_is_searched_for_by_its_name_alone(trial):
     (row,) = calls.rows(Noting(among((JOIN,)).files))
     assert calls.timer[row].file == "threading.py"
     assert looked_at == ["Thread.join"] * 2
+
+
+def test_a_routine_with_a_word_in_its_name_or_file_is_searched_for_by_that(trial):
+    looked_at = []
+
+    def noting(timer):
+        looked_at.append(timer.short_name)
+        return timer.short_name != "reload"
+
+    timers = [Timer("preload", "b.py", 3), Timer("reload"), Timer("next", "torch/loader.py", 4)]
+    below = [call(Timer(f"f{n}", "a.py", n + 1), 1, 5) for n in range(300)]
+    below += [call(timer, 1, 2) for timer in timers]
+    calls = trial(profile_of(host(call("main", 1, 1, below)))).calls
+    found = calls.matching(Worded(noting, ("load", "nothing"), "loader.py"))
+    assert sorted(timer.short_name for timer in found) == ["next", "preload"]
+    assert sorted(looked_at) == ["next", "preload", "reload"]
+
+
+def test_places_of_equal_times_are_ordered_by_name_where_they_are_asked_for(monkeypatch):
+    timers = [TimerRow(name, name, "/u/a.py", 1, "") for name in "hgfedcba"]
+    times = [5, 9, 7, 7, 5, 9, 5, 5]
+    tree = Tree([ThreadRow(0, 0, 0, "host", "")], [0] * 8, timers, range(8), [-1] * 8, [1] * 8,
+                times)  # fmt: skip
+    settled, settle = [], places._InOrder._settle
+
+    def noting(self, at):
+        settled.append(at)
+        return settle(self, at)
+
+    monkeypatch.setattr(places._InOrder, "_settle", noting)
+    (of_group,) = places.places(tree, ["main thread"], {}).values()
+    assert [place.timer.timer for place in of_group[:2]] == ["c", "g"]
+    assert max(settled) == 1
+    assert [timer.timer for timer in of_group.timers] == [*"cgef", *"abdh"]
+    assert [place.timer for place in of_group] == of_group.timers
 
 
 def test_groups_are_tested_once_for_all_routines_that_have_them(trial):
