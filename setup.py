@@ -120,7 +120,7 @@ ENGINE = [
     *("mapped", "memory"),
     *(path.stem for path in sorted(Path("taupy/_native").glob("metric_*.c"))),
     *("metrics", "mpi", "names", "natives", "operations", "operators"),
-    *("options", "own_files", "owners", "pairs", "part", "phases", "process", "pushed"),
+    *("options", "origin", "own_files", "owners", "pairs", "part", "phases", "process", "pushed"),
     *("ranges", "remote", "routine", "run_delay"),
     *("selection", "setprofile", "sha256", "signals", "spans", "step_metrics", "step_rows"),
     *("steps", "steps_window", "stretches", "suspensions", "thread", "thread_rows", "timers"),

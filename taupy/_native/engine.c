@@ -35,6 +35,7 @@
 #include "operations.h"
 #include "operators.h"
 #include "options.h"
+#include "origin.h"
 #include "own_files.h"
 #include "phases.h"
 #include "process.h"

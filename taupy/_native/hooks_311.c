@@ -402,9 +402,11 @@ static ALWAYS_INLINE PyObject *eval_again(PyThreadState *state, struct _PyInterp
     Thread *thread = this_thread;
     Node *node;
     if (unlikely(state->recursion_remaining <= 0 || thread == NULL ||
-                 stack_here() < thread->stack_low ||
-                 (node = enter_again(thread, code, resume)) == NULL))
+                 stack_here() < thread->stack_low))
         return eval_otherwise(state, frame, throwing);
+    if (unlikely((node = enter_again(thread, code, resume)) == NULL))
+        return enters_library(thread, code) ? _PyEval_EvalFrameDefault(state, frame, throwing)
+                                            : eval_otherwise(state, frame, throwing);
     if (resume && unlikely(timers_held))
         timers_resume(thread, frame);
     PyObject *result = _PyEval_EvalFrameDefault(state, frame, throwing);

@@ -108,14 +108,16 @@ static NOINLINE void resumed(void)
     {                                                                                              \
         if (full)                                                                                  \
             return answer(enter(args[0], 0, NULL, NULL, full));                                    \
-        return enter_again(this_thread, args[0], 0) ? Py_None : begin(args[0]);                         \
+        if (enter_again(this_thread, args[0], 0) || enters_library(this_thread, args[0]))          \
+            return Py_None;                                                                        \
+        return begin(args[0]);                                                                     \
     }                                                                                              \
     CALLBACK(on_resume##suffix)                                                                    \
     {                                                                                              \
         PyObject *result = Py_None;                                                                \
         if (full)                                                                                  \
             result = answer(enter(args[0], 1, NULL, NULL, full));                                  \
-        else if (!enter_again(this_thread, args[0], 1))                                                 \
+        else if (!enter_again(this_thread, args[0], 1) && !enters_library(this_thread, args[0]))   \
             result = resume(args[0]);                                                              \
         if (suspends(args[0]))                                                                     \
             goes_on(args[0], args[1], RESUMES_BEHIND);                                             \
@@ -127,17 +129,17 @@ static NOINLINE void resumed(void)
     }                                                                                              \
     CALLBACK(on_return##suffix)                                                                    \
     {                                                                                              \
-        uint64_t now = full ? clock_ticks() : clock_fast_ticks();                                  \
         if (full)                                                                                  \
-            return answer(leave_at(now, args[0], full, args[2]));                                  \
-        return leave_again(this_thread, args[0], now) ? Py_None : end(now, args[0], args[2]);      \
+            return answer(leave_at(clock_ticks(), args[0], full, args[2]));                        \
+        uint64_t now;                                                                              \
+        return leave_again(this_thread, args[0], &now, 1) ? Py_None : end(now, args[0], args[2]);  \
     }                                                                                              \
     CALLBACK(on_yield##suffix)                                                                     \
     {                                                                                              \
         uint64_t now = full ? clock_ticks() : clock_fast_ticks();                                  \
         if (suspends(args[0]))                                                                     \
             suspended(args[0], args[1], now, args[2]);                                             \
-        if (!full && !timers_held && leave_again(this_thread, args[0], now))                       \
+        if (!full && !timers_held && leave_again(this_thread, args[0], &now, 0))                   \
             return Py_None;                                                                        \
         return suspend(now, args[0], full, args[2]);                                               \
     }                                                                                              \
@@ -155,7 +157,7 @@ static NOINLINE void resumed(void)
     CALLBACK(on_unwind##suffix)                                                                    \
     {                                                                                              \
         uint64_t now = full ? clock_ticks() : clock_fast_ticks();                                  \
-        if (!full && leave_again(this_thread, args[0], now))                                       \
+        if (!full && leave_again(this_thread, args[0], &now, 0))                                   \
             return Py_None;                                                                        \
         leave_at(now, args[0], full, NULL);                                                        \
         return Py_None;                                                                            \

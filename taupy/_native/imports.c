@@ -5,21 +5,9 @@
 #include "listeners.h"
 #include "mpi.h"
 #include "names.h"
+#include "origin.h"
 #include "timers.h"
 #include "timing.h"
-
-#define FILES 1024 /* cache size; slots by address */
-
-char **library_folders;
-static void *import_code; /* code object of `_find_and_load` */
-
-enum Origin { OF_LIBRARY = 0, OF_PROGRAM = 1, OF_NO_FILE = 2 };
-
-/* File name objects, kept alive so that their addresses are not reused. Protected by the GIL. */
-static struct {
-    PyObject *file;
-    enum Origin origin;
-} files[FILES];
 
 /* ROUTINE_IMPORT if this is `_find_and_load`. */
 static uint32_t import_flags(Routine *routine)
@@ -29,32 +17,6 @@ static uint32_t import_flags(Routine *routine)
         return 0;
     import_code = routine->key;
     return library_folders != NULL && !(routine->flags & ROUTINE_EXCLUDED) ? ROUTINE_IMPORT : 0;
-}
-
-static enum Origin origin_of(const char *file)
-{
-    if (file[0] == '<')
-        return strncmp(file, "<frozen ", 8) == 0 ? OF_LIBRARY : OF_NO_FILE;
-    greenlet_loaded |= strstr(file, "/greenlet/__init__.py") != NULL;
-    if (strstr(file, "/site-packages/") != NULL || strstr(file, "/dist-packages/") != NULL)
-        return OF_LIBRARY; /* wherever that is: on PYTHONPATH, in a .pth file, a cluster's */
-    for (char **folder = library_folders; folder != NULL && *folder != NULL; folder++)
-        if (strncmp(file, *folder, strlen(*folder)) == 0)
-            return OF_LIBRARY;
-    return OF_PROGRAM;
-}
-
-static enum Origin origin_looked_up(PyObject *file, size_t slot)
-{
-    PyObject *type, *value, *trace, *before = files[slot].file;
-    PyErr_Fetch(&type, &value, &trace);
-    char *text = text_of(file);
-    files[slot].origin = text != NULL ? origin_of(text) : OF_LIBRARY;
-    files[slot].file = Py_NewRef(file);
-    free(text);
-    Py_XDECREF(before);
-    PyErr_Restore(type, value, trace);
-    return files[slot].origin;
 }
 
 static int is_of_main(PyObject *globals)
@@ -81,10 +43,7 @@ static int import_skips(Thread *thread, void *key, PyObject *callable, PyObject 
 #endif
         return 1;
     }
-    PyObject *file = ((PyCodeObject *)key)->co_filename;
-    size_t slot = table_hash((uint64_t)file) >> 54;
-    enum Origin origin =
-        likely(files[slot].file == file) ? files[slot].origin : origin_looked_up(file, slot);
+    enum Origin origin = origin_of(((PyCodeObject *)key)->co_filename);
     return origin == OF_LIBRARY || (origin == OF_NO_FILE && !is_of_main(globals));
 }
 
@@ -183,7 +142,7 @@ void imports_start(void)
         .flag = NODE_IMPORT, .skips = import_skips, .skips_return = import_skips_return};
     static RoutineWatch routine_watch = {
         .flags_of = import_flags, .flags = ROUTINE_IMPORT, .entered = on_entered, .left = on_left};
-    memset(files, 0, sizeof files); /* the folders may have changed */
+    origins_forget(); /* the folders may have changed */
     node_watch_add(&watch);
     routine_watch_add(&routine_watch);
 }

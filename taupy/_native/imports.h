@@ -7,14 +7,11 @@
  * imports. Imports made by a library are part of the open one.
  *
  * The program's own code is whatever is not in a library folder. Code not read from a file
- * (`<string>`) is the program's if its globals are those of `__main__`. This is called millions of
- * times, so a code object's file is looked up only once. */
+ * (`<string>`) is the program's if its globals are those of `__main__`. */
 #ifndef TAUPY_IMPORTS_H
 #define TAUPY_IMPORTS_H
 
 #include "routine.h"
-
-extern char **library_folders; /* each ends with `/`; NULL: record imports in full */
 
 void imports_start(void);
 /* `_find_and_load` is called for this module; it returns, or raises. */

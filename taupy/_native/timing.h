@@ -10,6 +10,7 @@
 
 #include "memory.h"
 #include "metrics.h"
+#include "origin.h"
 #include "routine.h"
 #include "spans.h"
 #include "thread.h"
@@ -95,15 +96,34 @@ static ALWAYS_INLINE Node *enter_again(Thread *thread, const void *key, int resu
     return node;
 }
 
-/* Leave this routine, if it is the innermost one and no sampling window ends. 0: not done. */
-static ALWAYS_INLINE int leave_again(Thread *thread, const void *key, uint64_t now)
+/* Whether an import is running in which code of libraries is not recorded. */
+static ALWAYS_INLINE int is_import(const Node *node)
 {
-    if (unlikely(thread == NULL))
+    return (node->flags & NODE_SKIPS) == NODE_IMPORT;
+}
+
+/* Whether this call, which `enter_again` has not entered, is such code. */
+static ALWAYS_INLINE int enters_library(const Thread *thread, const void *code)
+{
+    return thread != NULL && is_import(thread->cursor) && is_library_code(code) && part_is_ours();
+}
+
+/* Leave this routine, if it is the innermost one and no sampling window ends, or if it was not
+ * recorded because an import is running. 0: not done. `now`: read already, or else (`reads`) to be
+ * read, which the latter does not need. */
+static ALWAYS_INLINE int leave_again(Thread *thread, const void *key, uint64_t *now, int reads)
+{
+    if (unlikely(thread == NULL || thread->cursor->key != key)) {
+        if (thread != NULL && is_import(thread->cursor) && key != import_code && part_is_ours())
+            return 1;
+        *now = reads ? clock_fast_ticks() : *now;
         return 0;
+    }
     Node *node = thread->cursor;
-    if (unlikely(node->key != key || now >= window_end(thread)))
+    *now = reads ? clock_fast_ticks() : *now;
+    if (unlikely(*now >= window_end(thread)))
         return 0;
-    node->inclusive += now - node->t0;
+    node->inclusive += *now - node->t0;
     cursor_set(thread, node->parent);
     return 1;
 }
