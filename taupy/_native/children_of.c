@@ -1,10 +1,13 @@
 /* The children of a layer in their various forms; see children_of.h. */
 #include "children_of.h"
 
-enum Variable { MODULES, TRACKER, LAYERS, NAME, STEPS, TRANSFORMERS, TRANSFORMER_LIST, ESTIMATORS };
+enum Variable {
+    MODULES, PARAMETERS, TRACKER, LAYERS, NAME, STEPS, TRANSFORMERS, TRANSFORMER_LIST, ESTIMATORS
+};
 
-static const char *const names[] = {"_modules", "_tracker",     "_layers",          "name",
-                                    "steps",    "transformers", "transformer_list", "estimators"};
+static const char *const names[] = {"_modules",     "_parameters",      "_tracker",
+                                    "_layers",      "name",             "steps",
+                                    "transformers", "transformer_list", "estimators"};
 
 /* An attribute in the object's own __dict__, without involving its class. Borrowed from it, or
  * NULL. */
@@ -24,6 +27,8 @@ static PyObject *variable_of(PyObject *object, enum Variable which)
     PyErr_Clear();
     return found;
 }
+
+PyObject *parameters_of(PyObject *object) { return variable_of(object, PARAMETERS); }
 
 PyObject *own_name(PyObject *object)
 {

@@ -185,15 +185,28 @@ static void add_text(Described *found, const char *text)
     }
 }
 
+/* Not by snprintf, which is slow in a process with libquadmath: it adds forms of its own. */
+static void add_size(Described *found, int64_t size)
+{
+    char digits[24], *at = &digits[sizeof digits - 1];
+    *at = 0;
+    do {
+        *--at = (char)('0' + size % 10);
+        size /= 10;
+    } while (size > 0);
+    add_text(found, at);
+}
+
 static void add_shape(Described *found, const HostTensor *tensor)
 {
-    char number[32];
-    add_text(found, found->tensors > 1 ? ", " : "");
+    if (found->tensors > 1)
+        add_text(found, ", ");
     if (tensor->dimensions == 0)
         add_text(found, "scalar");
     for (int i = 0; i < tensor->dimensions && i < TENSOR_DIMENSIONS; i++) {
-        snprintf(number, sizeof number, "%s%lld", i > 0 ? "x" : "", (long long)tensor->sizes[i]);
-        add_text(found, number);
+        if (i > 0)
+            add_text(found, "x");
+        add_size(found, tensor->sizes[i]);
     }
 }
 
@@ -259,10 +272,7 @@ typedef struct Parameters {
 static void add_parameters(void *to, PyObject *module)
 {
     Parameters *sums = to;
-    PyObject *variables = PyObject_GenericGetDict(module, NULL), *key, *value;
-    PyObject *parameters = variables != NULL && PyDict_CheckExact(variables)
-                               ? PyDict_GetItemString(variables, "_parameters")
-                               : NULL;
+    PyObject *parameters = parameters_of(module), *key, *value;
     Py_ssize_t at = 0;
     sums->is_unknown |= parameters == NULL || !PyDict_Check(parameters);
     while (!sums->is_unknown && PyDict_Next(parameters, &at, &key, &value)) {
@@ -276,8 +286,6 @@ static void add_parameters(void *to, PyObject *module)
             sums->bytes += tensor.items * tensor.item_bytes;
         }
     }
-    Py_XDECREF(variables);
-    PyErr_Clear();
 }
 
 /* Count the module's own parameters and, once a call has ended, also those of submodules that were
