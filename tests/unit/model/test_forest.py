@@ -10,7 +10,7 @@ import pytest
 from taupy.model import forest, table
 from taupy.model.forest import callers_first, members, places_of, preorder, sums_by_key, taken
 from taupy.model.table import numbered
-from tests.growth import is_faster, is_linear
+from tests.growth import events_of, is_faster, is_linear
 
 
 def test_each_row_comes_after_its_caller_wherever_that_is():
@@ -55,6 +55,43 @@ def test_names_have_the_same_places_among_many_as_among_few(monkeypatch):
         assert places_of(names, among) == few
         monkeypatch.undo()
         assert [among[place] for place in few if place >= 0] == [n for n in names if n in among]
+
+
+class ReadByPython(array):
+    """Each of its numbers that is not read in one piece, with the others, calls a function."""
+
+    def __getitem__(self, at):
+        return super().__getitem__(at)
+
+    def __iter__(self):
+        return map(self.__getitem__, range(len(self)))
+
+
+class HashedByPython(int):
+    def __hash__(self):
+        return super().__hash__()
+
+
+_NUMBERS = range(300)
+_COLUMN = ReadByPython("q", _NUMBERS)
+_HASHED = list(map(HashedByPython, _NUMBERS))
+
+
+@pytest.mark.parametrize(
+    "work",
+    [
+        lambda: forest.ascending(_COLUMN),
+        lambda: forest.parents_in(_COLUMN, array("q", [-1, *_NUMBERS[:-1]])),
+        lambda: places_of(_HASHED, _HASHED),
+    ],
+    ids=["ascending", "parents_in", "places_of"],
+)
+def test_of_many_rows_none_takes_a_step_of_its_own(monkeypatch, work):
+    monkeypatch.setattr(forest, "MANY", 1)
+    work()  # imports NumPy
+    assert events_of(work) < len(_NUMBERS)
+    monkeypatch.setattr(forest, "MANY", 1 << 60)
+    assert events_of(work) > len(_NUMBERS)
 
 
 def test_a_large_forest_has_the_same_preorder_as_a_small_one(monkeypatch):
