@@ -17,6 +17,8 @@ from taupy.model.profile import CallTree, Profile, ThreadProfile, Timer, UserEve
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from taupy.model.gpu import Launch
 
 CALLERS_NOT_RECORDED = Timer("(callers not recorded)", groups=("TAU_CALLPATH",))
@@ -26,7 +28,7 @@ UNKNOWN_TIMER = Timer("(unknown timer)", groups=("TAUPY_UNKNOWN",))
 """Timer of rows that refer to one the profile does not have."""
 
 
-def check(profile: Profile) -> list[str]:
+def check(profile: Profile, lawful: Sequence[bool] = ()) -> list[str]:
     """List the invariants that the profile violates, one line per invariant and thread.
 
     The invariants: every row has a timer and a parent that precedes it; columns have
@@ -34,22 +36,25 @@ def check(profile: Profile) -> list[str]:
     inclusive is its exclusive plus its children's inclusive, its subroutines are its
     children's calls. Where some callers were not recorded, a call path's children are
     not known either, and the last two are not checked. The list is empty for a valid profile.
+
+    Args:
+        lawful: for each thread, whether its tree is known to satisfy them; () for none.
     """
     broken: list[str] = []
     cut = {at for at, timer in enumerate(profile.timers) if timer == CALLERS_NOT_RECORDED}
-    for measured in profile.threads:
-        where = _place(measured)
-        shape = _shape_faults(measured.tree, len(profile.timers))
-        broken += [f"thread {where}: {fault}" for fault in shape]
-        if not shape:
-            summed = cut.isdisjoint(measured.tree.timer)
-            faults = _value_faults(measured.tree, summed=summed)
-            broken += [f"thread {where}: {fault}" for fault in faults]
-        if stray := sum(_is_stray(event, measured.tree) for event in measured.user_events):
-            broken.append(f"thread {where}: {stray} user events refer to a missing row")
-        if stray := sum(_names_no_row(launch, measured.tree) for launch in measured.launches):
-            broken.append(f"thread {where}: {stray} launches refer to a missing row")
-    places = {_place(measured) for measured in profile.threads}
+    for number, measured in enumerate(profile.threads):
+        faults = []
+        if not (lawful and lawful[number]):
+            faults += _shape_faults(measured.tree, len(profile.timers))
+            if not faults:
+                summed = cut.isdisjoint(measured.tree.timer)
+                faults += _value_faults(measured.tree, summed=summed)
+        if stray := sum([_is_stray(event, measured.tree) for event in measured.user_events]):
+            faults.append(f"{stray} user events refer to a missing row")
+        if stray := sum([_names_no_row(launch, measured.tree) for launch in measured.launches]):
+            faults.append(f"{stray} launches refer to a missing row")
+        broken += [f"thread {_place(measured)}: {fault}" for fault in faults]
+    places = {measured.thread.place for measured in profile.threads}
     if len(places) < len(profile.threads):
         broken.append("two threads have the same place")
     return broken
@@ -69,7 +74,7 @@ def mended(profile: Profile) -> Profile:
         and not any(_names_no_row(launch, measured.tree) for launch in measured.launches)
         for measured in profile.threads
     )
-    distinct = len({_place(measured) for measured in profile.threads}) == len(profile.threads)
+    distinct = len({measured.thread.place for measured in profile.threads}) == len(profile.threads)
     if sound and distinct:
         return profile
     taken: set[tuple[int, int, int]] = set()

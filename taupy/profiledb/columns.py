@@ -55,19 +55,25 @@ def column(values: Column) -> array[int]:
     return array("q", values.tobytes())
 
 
-def lawful(tree: CallTree, timers: int) -> bool:
-    """Whether a wide tree satisfies every invariant of `model/invariants.py`."""
+def lawful(tree: CallTree, timers: int, roots: list[int]) -> bool:
+    """Whether wide trees, one after the other, satisfy every invariant of `model/invariants.py`.
+
+    Args:
+        roots: the first row of each.
+    """
     import numpy as np
 
     rows, parent, timer = len(tree), whole(tree.parent), whole(tree.timer)
     columns = [tree.calls, tree.subroutines, *tree.inclusive.values(), *tree.exclusive.values()]
     if any(len(column) != rows for column in (*columns, tree.parent)):
         return False
-    if tree.inclusive.keys() != tree.exclusive.keys() or parent[0] != -1:
+    if tree.inclusive.keys() != tree.exclusive.keys():
         return False
     if timer.min() < 0 or timer.max() >= timers or whole(tree.calls).min() < 0:
         return False
-    if parent[1:].min() < 0 or (parent >= np.arange(rows)).any():
+    if not np.array_equal(np.flatnonzero(parent < 0), roots) or parent.min() < -1:
+        return False
+    if (parent >= np.arange(rows)).any():
         return False
     if (_below(parent, whole(tree.calls)) != whole(tree.subroutines)).any():
         return False
@@ -85,7 +91,8 @@ def _below(parent: Column, values: Column) -> Column:
     import numpy as np
 
     sums = np.zeros(len(values), "i8")
-    np.add.at(sums, parent[1:], values[1:])
+    is_below = parent >= 0
+    np.add.at(sums, parent[is_below], values[is_below])
     return sums
 
 

@@ -30,6 +30,11 @@ if TYPE_CHECKING:
 
 INTO_CALLPATH = "INSERT INTO callpath (id, timer_id, parent_id, depth)"
 CALLPATH = "(?, ?, ?, ?)"
+_INTO_THREAD = (
+    "INSERT INTO thread (id, trial_id, node, context, thread, kind, name, native_id, count,"
+    " least_ns, most_ns)"
+)
+_THREAD = "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 IF_NEW = " ON CONFLICT DO NOTHING"
 
 
@@ -79,7 +84,8 @@ class PreparedThread:
 
     def add(self, connection: sqlite3.Connection, trial: int, metrics: dict[str, int]) -> None:
         """Insert the thread's rows; its timers must exist; `metrics` maps names to metric ids."""
-        measured, thread = self.measured, add_thread(connection, trial, self.measured.thread)
+        measured = self.measured
+        (thread,) = add_threads(connection, trial, [measured.thread])
         self._add_callpaths(connection)
         self._insert(
             connection,
@@ -169,12 +175,13 @@ class PreparedThread:
             yield self.callpaths[above] if above >= 0 else None
 
 
-def add_thread(connection: sqlite3.Connection, trial: int, thread: Thread) -> int:
-    """Insert a thread; returns its id."""
-    cursor = connection.execute(
-        "INSERT INTO thread (trial_id, node, context, thread, kind, name, native_id, count,"
-        " least_ns, most_ns) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+def add_threads(connection: sqlite3.Connection, trial: int, threads: Sequence[Thread]) -> range:
+    """Insert threads; returns their ids."""
+    ((last,),) = connection.execute("SELECT ifnull(max(id), 0) FROM thread")
+    ids = range(last + 1, last + 1 + len(threads))
+    rows = (
         (
+            id,
             trial,
             thread.node,
             thread.context,
@@ -185,10 +192,11 @@ def add_thread(connection: sqlite3.Connection, trial: int, thread: Thread) -> in
             thread.count,
             thread.least_ns,
             thread.most_ns,
-        ),
+        )
+        for id, thread in zip(ids, threads, strict=True)
     )
-    assert cursor.lastrowid is not None
-    return cursor.lastrowid
+    bulk.insert(connection, _INTO_THREAD, _THREAD, rows)
+    return ids
 
 
 def add_records(

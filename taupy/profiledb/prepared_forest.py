@@ -8,7 +8,7 @@ with the call path.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 
 from taupy.dataclass import dataclass
@@ -21,7 +21,7 @@ from taupy.profiledb.prepared import (
     INTO_CALLPATH,
     PreparedThread,
     add_records,
-    add_thread,
+    add_threads,
 )
 
 TYPE_CHECKING = False
@@ -36,21 +36,57 @@ _ROWS_A_LEVEL = 50
 """Mean number of rows per level of a tree from which level-wise processing pays off."""
 
 
+@dataclass(frozen=True, slots=True)
+class Forest:
+    """The trees of threads with the same metrics, one after the other.
+
+    Attributes:
+        first: of each thread, its first row in `tree`; and at last their number.
+    """
+
+    measured: Sequence[ThreadProfile]
+    tree: CallTree
+    first: list[int]
+
+    @classmethod
+    def of(cls, measured: Sequence[ThreadProfile]) -> Forest:
+        if len(measured) == 1:
+            return cls(measured, measured[0].tree, [0, len(measured[0].tree)])
+        first = [0]
+        joined = CallTree(
+            inclusive={name: array("q") for name in measured[0].tree.inclusive},
+            exclusive={name: array("q") for name in measured[0].tree.inclusive},
+        )
+        for tree in (thread.tree for thread in measured):
+            joined.parent.extend(above + first[-1] if above >= 0 else -1 for above in tree.parent)
+            joined.timer += tree.timer
+            joined.calls += tree.calls
+            joined.subroutines += tree.subroutines
+            for name, inclusive in tree.inclusive.items():
+                joined.inclusive[name] += inclusive
+                joined.exclusive[name] += tree.exclusive[name]
+            first.append(len(joined.timer))
+        return cls(measured, joined, first)
+
+    def are_lawful(self, timers: int) -> list[bool]:
+        """For each thread, whether its tree is known to satisfy every invariant; row by row, that
+        takes longer than the rest of storing."""
+        is_lawful = columns.wide(self.tree) and columns.lawful(self.tree, timers, self.first[:-1])
+        return [is_lawful] * len(self.measured)
+
+
 @dataclass(slots=True)
 class PreparedForest:
     """Threads whose rows are ready for the database.
 
     Attributes:
-        first: of each thread, its first row in `tree`; and at last their number.
         owner: of each row, the position of its thread.
         order: rows by call-path id and thread.
         once: the first row of each call path, in this order.
         flat: by thread, then by timer.
     """
 
-    measured: Sequence[ThreadProfile]
-    tree: CallTree
-    first: list[int]
+    forest: Forest
     owner: Column
     timers: Column
     callpaths: Column
@@ -61,13 +97,13 @@ class PreparedForest:
     of_profile: list[int]
 
     @classmethod
-    def of(cls, measured: Sequence[ThreadProfile], timers: list[int]) -> PreparedForest | None:
-        """Prepare threads with the same metrics; `timers` are the ids of their profile's timers.
+    def of(cls, forest: Forest, timers: list[int]) -> PreparedForest | None:
+        """Prepare threads; `timers` are the ids of their profile's timers.
 
         Returns:
             None if a thread has equal call paths, or they are too many or too deep for columns.
         """
-        tree, first = _joined([thread.tree for thread in measured])
+        tree = forest.tree
         if not columns.wide(tree):
             return None
         import numpy as np
@@ -75,7 +111,7 @@ class PreparedForest:
         depth = columns.depths(columns.whole(tree.parent))
         if columns.is_deep(depth):
             return None
-        owner = np.repeat(np.arange(len(measured)), np.diff(np.array(first)))
+        owner = np.repeat(np.arange(len(forest.measured)), np.diff(np.array(forest.first)))
         ids, ranks = np.array(timers, "i8"), np.unique(timers, return_inverse=True)[1]
         of_timers = columns.whole(tree.timer)
         callpaths = _callpaths(columns.whole(tree.parent), ids[of_timers], depth)
@@ -84,9 +120,7 @@ class PreparedForest:
         if (is_again & (np.diff(owner[order], prepend=-1) == 0)).any():
             return None
         return cls(
-            measured,
-            tree,
-            first,
+            forest,
             owner=owner,
             timers=ids[of_timers],
             callpaths=callpaths,
@@ -101,10 +135,11 @@ class PreparedForest:
         """Insert the threads' rows; their timers must exist; `metrics` maps names to ids."""
         import numpy as np
 
-        ids = [add_thread(connection, trial, measured.thread) for measured in self.measured]
+        measured, tree, first = self.forest.measured, self.forest.tree, self.forest.first
+        ids = add_threads(connection, trial, [of_thread.thread for of_thread in measured])
         threads = np.array(ids, "i8")
         self._add_callpaths(connection)
-        tree, flat, whole = self.tree, self.flat, columns.whole
+        flat, whole = self.flat, columns.whole
         of_rows = (self.callpaths, threads[self.owner])
         bulk.insert_columns(
             connection,
@@ -114,7 +149,7 @@ class PreparedForest:
             self.order,
         )
         of_timers = (threads[self.owner[flat.first]], self.timers[flat.first])
-        on_stream = self.measured[0].thread.kind == "stream"  # see `FlatSums.has_run`
+        on_stream = measured[0].thread.kind == "stream"  # see `FlatSums.has_run`
         ran = np.flatnonzero(flat.calls > 0 if on_stream else flat.is_any())
         bulk.insert_columns(
             connection,
@@ -151,15 +186,12 @@ class PreparedForest:
                 np.arange(len(threads)),
             )
         callpaths = columns.column(self.callpaths)
-        for id, measured, (begin, end) in zip(
-            ids, self.measured, pairwise(self.first), strict=True
-        ):
-            of_thread = callpaths[begin:end]
-            add_records(connection, (trial, id), measured, of_thread, self.of_profile)
+        for id, of_thread, (begin, end) in zip(ids, measured, pairwise(first), strict=True):
+            add_records(connection, (trial, id), of_thread, callpaths[begin:end], self.of_profile)
 
     def _add_callpaths(self, connection: sqlite3.Connection) -> None:
         """Insert the call paths of all threads, each once."""
-        parent, once = columns.whole(self.tree.parent), self.once
+        parent, once = columns.whole(self.forest.tree.parent), self.once
         is_root = parent[once] < 0
         roots = (
             (int(self.callpaths[at]), int(self.timers[at]), None, int(self.depth[at]))
@@ -171,45 +203,55 @@ class PreparedForest:
 
 
 def prepared(
-    threads: Sequence[ThreadProfile], timers: list[int]
+    forests: Iterable[Forest], timers: list[int]
 ) -> Iterator[PreparedThread | PreparedForest]:
     """Prepare threads for the database, in their order."""
-    for group in _groups(threads):
-        forest = PreparedForest.of(group, timers)
-        if forest is not None:
-            yield forest
+    for forest in forests:
+        ready = PreparedForest.of(forest, timers)
+        if ready is not None:
+            yield ready
         else:
-            yield from (PreparedThread.of(measured, timers) for measured in group)
+            yield from (PreparedThread.of(measured, timers) for measured in forest.measured)
+
+
+def forests_of(threads: Sequence[ThreadProfile]) -> list[Forest]:
+    """The threads, in their order."""
+    return [Forest.of(group) for group in _groups(threads)]
 
 
 def _groups(threads: Sequence[ThreadProfile]) -> Iterator[list[ThreadProfile]]:
     """Threads that can be a forest, in their order; others are alone."""
     group: list[ThreadProfile] = []
-    rows = 0
+    rows, are_small = 0, False
     for measured in threads:
+        is_small = _is_small(measured)
         if group and not (
-            rows + len(measured.tree) <= _AT_MOST
-            and _is_small(measured)
-            and _is_small(group[0])
+            are_small
+            and is_small
+            and rows + len(measured.tree) <= _AT_MOST
             and measured.tree.inclusive.keys() == group[0].tree.inclusive.keys()
         ):
             yield group
             group, rows = [], 0
         group.append(measured)
+        are_small = is_small
         rows += len(measured.tree)
     if group:
         yield group
 
 
 def _is_small(measured: ThreadProfile) -> bool:
-    """Whether it is on the host, has rows of integers, and is better not processed alone."""
+    """Whether it is on the host, has whole rows of integers, and is better not processed alone."""
     tree = measured.tree
-    values = (*tree.inclusive.values(), *tree.exclusive.values())
-    return (
-        measured.thread.kind == "host"
-        and 0 < len(tree) < columns.ROWS
-        and all(column.typecode == "q" for column in values)
-    )
+    rows = len(tree)
+    if measured.thread.kind != "host" or not 0 < rows < columns.ROWS:
+        return False
+    if tree.inclusive.keys() != tree.exclusive.keys():
+        return False
+    for column in (*tree.inclusive.values(), *tree.exclusive.values()):
+        if column.typecode != "q" or len(column) != rows:
+            return False
+    return len(tree.parent) == len(tree.calls) == len(tree.subroutines) == rows
 
 
 def _callpaths(parent: Column, timers: Column, depth: Column) -> Column:
@@ -217,24 +259,3 @@ def _callpaths(parent: Column, timers: Column, depth: Column) -> Column:
     if int(depth.max()) * _ROWS_A_LEVEL < len(depth):
         return columns.callpath_ids(parent, timers, depth)
     return columns.whole(callpath_ids(parent.tolist(), timers.tolist()))
-
-
-def _joined(trees: Sequence[CallTree]) -> tuple[CallTree, list[int]]:
-    """The trees one after the other; and each one's first row, and at last the number of rows."""
-    if len(trees) == 1:
-        return trees[0], [0, len(trees[0])]
-    first = [0]
-    joined = CallTree(
-        inclusive={name: array("q") for name in trees[0].inclusive},
-        exclusive={name: array("q") for name in trees[0].inclusive},
-    )
-    for tree in trees:
-        joined.parent.extend(above + first[-1] if above >= 0 else -1 for above in tree.parent)
-        joined.timer += tree.timer
-        joined.calls += tree.calls
-        joined.subroutines += tree.subroutines
-        for name, inclusive in tree.inclusive.items():
-            joined.inclusive[name] += inclusive
-            joined.exclusive[name] += tree.exclusive[name]
-        first.append(len(joined.timer))
-    return joined, first

@@ -13,11 +13,11 @@ from array import array
 from taupy.model import invariants, job
 from taupy.model.forest import ascending
 from taupy.model.profile import Profile, Timer
-from taupy.profiledb import bulk, columns
+from taupy.profiledb import bulk
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.identity import groups_of, timer_ids
 from taupy.profiledb.modules import add_modules
-from taupy.profiledb.prepared_forest import prepared
+from taupy.profiledb.prepared_forest import forests_of, prepared
 from taupy.profiledb.source_texts import add_sources
 from taupy.profiledb.text import all_storable, storable
 
@@ -83,16 +83,20 @@ def add_profile(db: ProfileDB, profile: Profile) -> int:
     Raises:
         DatabaseError: it could not be stored; the database is unchanged.
     """
-    broken = [] if _is_plainly_lawful(profile) else invariants.check(profile)
+    forests = forests_of(profile.threads)
+    timer_count = len(profile.timers)
+    lawful = [is_lawful for forest in forests for is_lawful in forest.are_lawful(timer_count)]
+    broken = invariants.check(profile, lawful)
     if broken:
         profile = invariants.mended(profile)
+        forests = forests_of(profile.threads)
     timers = timer_ids(profile.timers)
-    ready = list(prepared(profile.threads, timers))
+    ready = list(prepared(forests, timers))
     with db.transaction() as connection:
         trial, new_nodes = _trial(connection, profile)
         if any(measured.thread.node not in new_nodes for measured in profile.threads):
             new = [thread for thread in profile.threads if thread.thread.node in new_nodes]
-            ready = list(prepared(new, timers))
+            ready = list(prepared(forests_of(new), timers))
         _add_metadata(connection, trial, profile, broken, new_nodes)
         settle_exit_code(connection, trial)
         settle_duration(connection, trial)
@@ -111,20 +115,6 @@ def add_profile(db: ProfileDB, profile: Profile) -> int:
         add_modules(connection, trial, profile.modules, new_nodes)
         add_sources(connection, trial, profile.sources)
     return trial
-
-
-def _is_plainly_lawful(profile: Profile) -> bool:
-    """Whether it is one thread with a large, valid tree, which is slow to check row by row."""
-    if len(profile.threads) != 1:
-        return False
-    (measured,) = profile.threads
-    tree, rows = measured.tree, len(measured.tree)
-    return (
-        columns.wide(tree)
-        and columns.lawful(tree, len(profile.timers))
-        and all(event.row is None or 0 <= event.row < rows for event in measured.user_events)
-        and all(0 <= launch.row < rows for launch in measured.launches)
-    )
 
 
 def complete_trial(db: ProfileDB, uuid: str, lost: str = "") -> int | None:

@@ -275,9 +275,10 @@ def _threads(
             tree = small_tree.tree(thread, timer_of, timers.root)
             row_of = range(len(thread.routine))
         else:
-            from taupy.record import wide_tree  # imports NumPy, for which the prompt would wait
+            if routines is None:
+                from taupy.record import wide_tree  # imports NumPy: the prompt would wait
 
-            routines = routines or wide_tree.RoutineTimers.of(timer_of, timers)
+                routines = wide_tree.RoutineTimers.of(timer_of, timers)
             tree, row_of = wide_tree.tree(thread, routines, timers, settings)
         events = [_user_event(sampled, row_of) for sampled in thread.samples]
         if thread.suspensions:

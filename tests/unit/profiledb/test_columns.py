@@ -13,8 +13,9 @@ from taupy.model.profile import UserEvent
 from taupy.profiledb import columns
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.identity import timer_ids
-from taupy.profiledb.prepared_forest import PreparedForest, prepared
-from taupy.profiledb.writer import add_profile
+from taupy.profiledb.prepared_forest import PreparedForest, forests_of, prepared
+from taupy.profiledb.reader import read_profile
+from taupy.profiledb.writer import INVARIANTS, add_profile
 from tests.builders import wide_profile
 from tests.growth import events_of
 
@@ -60,7 +61,7 @@ def test_a_large_thread_takes_no_call_for_each_of_its_rows(monkeypatch):
     timers = timer_ids(profile.timers)
 
     def prepare():
-        (ready,) = prepared(profile.threads, timers)
+        (ready,) = prepared(forests_of(profile.threads), timers)
         return ready
 
     prepare()  # imports NumPy
@@ -79,10 +80,47 @@ def test_numbers_whose_sum_has_no_room_go_the_other_way():
 def test_a_tree_that_breaks_a_law_is_not_lawful(column):
     profile = wide_profile(3_000)
     tree = profile.threads[0].tree
-    assert columns.lawful(tree, len(profile.timers)) and not invariants.check(profile)
+    assert columns.lawful(tree, len(profile.timers), [0]) and not invariants.check(profile)
     changed = tree.inclusive["time"] if column == "inclusive" else getattr(tree, column)
     changed[7] = -2
-    assert not columns.lawful(tree, len(profile.timers)) and invariants.check(profile)
+    assert not columns.lawful(tree, len(profile.timers), [0]) and invariants.check(profile)
+
+
+@pytest.mark.parametrize("column", ["parent", "calls", "subroutines", "timer", "inclusive"])
+@pytest.mark.parametrize("value", [-2, -1, 0, 1 << 40])
+def test_one_unlawful_tree_among_many_is_named(column, value):
+    profile = distinct(small_threads(200))
+    tree = profile.threads[130].tree
+    changed = tree.inclusive["time"] if column == "inclusive" else getattr(tree, column)
+    kept = changed[1]
+    assert known_lawful(profile) == [True] * 200
+    changed[1] = value
+    broken = invariants.check(profile)
+    assert bool(broken) is (kept != value and (column, value) != ("timer", 0))
+    assert all(fault.startswith("thread 0.0.130: ") for fault in broken)
+    assert invariants.check(profile, known_lawful(profile)) == broken
+    assert all(known_lawful(profile)) is not bool(broken)
+
+
+def test_columns_of_unequal_length_do_not_make_up_for_each_other():
+    profile = distinct(small_threads(200))
+    long, short = (profile.threads[number].tree.calls for number in (100, 101))
+    long.append(short.pop())
+    broken = invariants.check(profile)
+    assert len(broken) == 2
+    assert invariants.check(profile, known_lawful(profile)) == broken
+
+
+def known_lawful(profile):
+    forests = forests_of(profile.threads)
+    return [known for forest in forests for known in forest.are_lawful(len(profile.timers))]
+
+
+def test_lawful_threads_are_not_checked_row_by_row(tmp_path, monkeypatch):
+    monkeypatch.setattr(invariants, "_value_faults", lambda *_, **__: ["looked at"])
+    with ProfileDB.open(tmp_path / "a.db", create=True) as db:
+        trial = add_profile(db, distinct(small_threads(200)))
+        assert INVARIANTS not in read_profile(db, trial).metadata
 
 
 def small_threads(count: int, rows: int = 40):
@@ -104,11 +142,11 @@ def as_forests(monkeypatch) -> list[int]:
     sizes: list[int] = []
     prepare = PreparedForest.of
 
-    def of(measured, timers):
-        forest = prepare(measured, timers)
-        if len(measured) > 1:
-            sizes.append(len(forest.measured) if forest else 0)
-        return forest
+    def of(forest, timers):
+        ready = prepare(forest, timers)
+        if len(forest.measured) > 1:
+            sizes.append(len(forest.measured) if ready else 0)
+        return ready
 
     monkeypatch.setattr(PreparedForest, "of", of)
     return sizes
@@ -175,5 +213,5 @@ def test_many_threads_take_about_the_statements_of_one_with_their_rows(tmp_path)
         with ProfileDB.open(tmp_path / f"{number}.db", create=True) as db:
             db.connection.set_trace_callback(statements.append)
             add_profile(db, profile)
-        counts.append(sum("INTO thread " not in text for text in statements))
+        counts.append(len(statements))
     assert counts[1] < 2 * counts[0]
