@@ -48,7 +48,7 @@ def forked_threads(db: ProfileDB, trials: Sequence[int]) -> set[int]:
     of_trials = f"call.trial_id IN ({listed(trials)})"
     reading = Reading(
         _NOT_CALLED.replace("{trials}", of_trials), _NOT_CALLED.replace("{trials}", "1 = 1"),
-        "timer", trials, (), columns=1, keys=1,
+        "timer", trials, (), columns=1, keys=1, integers=1,
     )  # fmt: skip
     return several.intersection(*(db.columns(reading) or [()]))
 
@@ -88,7 +88,7 @@ def uneven_threads(db: ProfileDB, trials: Sequence[int], metrics: Iterable[int])
     of_trials = f"value.trial_id IN ({listed(trials)})"
     reading = Reading(
         sql.replace("{trials}", of_trials), sql.replace("{trials}", "1 = 1"),
-        "callpath", trials, ids, columns=4, keys=2,
+        "callpath", trials, ids, columns=4, keys=2, integers=4,
     )  # fmt: skip
     return {
         thread

@@ -347,7 +347,7 @@ def ids_of(db: ProfileDB, what: Id, trials: Sequence[int]) -> list[int]:
     if what == "callpath":
         sql = f"{_CALLPATHS} WHERE call.trial_id IN ({listed(trials)})"
         columns = db.columns(
-            Reading(sql, _CALLPATHS, "callpath", trials, metrics=(), columns=1, keys=1)
+            Reading(sql, _CALLPATHS, "callpath", trials, metrics=(), columns=1, keys=1, integers=1)
         )
         return list(columns[0]) if columns else []
     rows = db.rows(_IDS[what].replace("{trials}", listed(trials)))

@@ -203,9 +203,9 @@ def call_tree_of(
     return tree, taken(stored.callpath, order)
 
 
-def _column(values: list[float], order: Sequence[int]) -> array[int]:
+def _column(values: Sequence[float], order: Sequence[int]) -> array[int]:
     """Integers remain integers; a column without values is all NaN."""
-    if not values:
+    if not len(values):
         return array("d", [math.nan] * len(order))  # type: ignore[return-value]
     try:
         return taken(array("q", values), order)  # type: ignore[arg-type]

@@ -24,6 +24,7 @@ class Reading:
         metrics: ids of the metrics whose values it reads.
         columns: number of columns.
         keys: number of leading columns by which rows are sorted.
+        integers: number of leading columns that hold only integers, and NULL.
     """
 
     sql: str
@@ -33,3 +34,4 @@ class Reading:
     metrics: Sequence[int]
     columns: int
     keys: int
+    integers: int

@@ -85,6 +85,7 @@ class Statement:
             metrics=self._ids,
             columns=keys + counts + len(self.sums) * (len(self.values) - counts),
             keys=len(self.keys) if self.rows else keys,
+            integers=keys + counts * (self.level in _VALUES),
         )
 
     @property

@@ -12,8 +12,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from taupy.model.forest import places_of
+from taupy.model.forest import places_of, taken
 from taupy.profiledb.database import ProfileDB
+from taupy.profiledb.reading import Reading
 
 _CALLS = """
     SELECT call.thread_id, call.callpath_id, callpath.timer_id, callpath.parent_id,
@@ -44,11 +45,11 @@ class StoredTree:
 
     callpath: array[int] = field(default_factory=lambda: array("q"))
     timer: array[int] = field(default_factory=lambda: array("q"))
-    parent_id: list[int | None] = field(default_factory=list)
+    parent_id: Sequence[int | None] = ()
     calls: array[int] = field(default_factory=lambda: array("q"))
     subroutines: array[int] = field(default_factory=lambda: array("q"))
-    inclusive: dict[int, list[float]] = field(default_factory=dict)
-    exclusive: dict[int, list[float]] = field(default_factory=dict)
+    inclusive: dict[int, Sequence[float]] = field(default_factory=dict)
+    exclusive: dict[int, Sequence[float]] = field(default_factory=dict)
 
     def parents(self) -> list[int]:
         """Each row's parent row, -1 for a root or if the parent is missing."""
@@ -57,53 +58,55 @@ class StoredTree:
 
 def stored_trees(db: ProfileDB, trial_id: int, metrics: Iterable[int]) -> dict[int, StoredTree]:
     """The trees of a trial's threads, by thread id."""
+    sql = _CALLS.replace(":trial", str(trial_id))
+    reading = Reading(sql, "", "callpath", (trial_id,), (), columns=6, keys=2, integers=6)
     trees: dict[int, StoredTree] = {}
-    for thread, (callpaths, timers, parents, calls, subroutines) in _blocks(
-        db, _CALLS, {"trial": trial_id}
-    ):
-        tree = trees.setdefault(thread, StoredTree())
-        tree.callpath.extend(callpaths)
-        tree.timer.extend(timers)
-        tree.parent_id.extend(parents)
-        tree.calls.extend(calls)
-        tree.subroutines.extend(subroutines)
+    for thread, (callpaths, timers, parents, calls, subroutines) in _of_threads(db, reading):
+        trees[thread] = StoredTree(
+            array("q", callpaths), array("q", timers), parents,
+            array("q", calls), array("q", subroutines),
+        )  # fmt: skip
     for metric in metrics:
-        values: dict[int, tuple[list[Any], list[Any], list[Any]]] = {}
-        for thread, columns in _blocks(db, _VALUES, {"trial": trial_id, "metric": metric}):
-            for column, block in zip(values.setdefault(thread, ([], [], [])), columns, strict=True):
-                column.extend(block)
-        for thread, (callpaths, inclusive, exclusive) in values.items():
+        sql = _VALUES.replace(":trial", str(trial_id)).replace(":metric", str(metric))
+        reading = Reading(
+            sql, "", "callpath", (trial_id,), (metric,), columns=4, keys=2, integers=2
+        )
+        for thread, (callpaths, inclusive, exclusive) in _of_threads(db, reading):
             tree = trees[thread]
-            tree.inclusive[metric] = _placed(inclusive, callpaths, tree.callpath)
-            tree.exclusive[metric] = _placed(exclusive, callpaths, tree.callpath)
+            ids = array("q", callpaths)
+            tree.inclusive[metric] = _placed(inclusive, ids, tree.callpath)
+            tree.exclusive[metric] = _placed(exclusive, ids, tree.callpath)
     return trees
 
 
-def _blocks(
-    db: ProfileDB, sql: str, which: dict[str, int]
-) -> Iterator[tuple[int, Iterable[Sequence[Any]]]]:
-    """Columns of the rows of each thread, whose id is in the first one, block by block."""
-    for block in db.blocks(sql, which):
-        threads, *columns = zip(*block, strict=True)
-        if threads.count(threads[0]) == len(threads):
-            yield threads[0], columns
-            continue
-        of_thread: dict[int, list[Any]] = {}
-        for row in block:
-            of_thread.setdefault(row[0], []).append(row[1:])
-        for thread, mine in of_thread.items():
-            yield thread, zip(*mine, strict=True)
+def _of_threads(db: ProfileDB, reading: Reading) -> Iterator[tuple[int, list[Sequence[Any]]]]:
+    """The columns of each thread, whose id is in the first one."""
+    threads, *columns = db.columns(reading) or [()]
+    if len({*threads}) == 1:
+        yield threads[0], columns
+        return
+    rows_of: dict[int, array[int]] = {}
+    for row, thread in enumerate(threads):
+        rows_of.setdefault(thread, array("q")).append(row)
+    for thread, rows in rows_of.items():
+        own: list[Sequence[Any]] = [
+            taken(column, rows) if isinstance(column, array) else [column[row] for row in rows]
+            for column in columns
+        ]
+        yield thread, own
 
 
-def _placed(values: list[Any], callpaths: list[int], rows: array[int]) -> list[float]:
+def _placed(
+    values: Sequence[Any], callpaths: Sequence[int], rows: Sequence[int]
+) -> Sequence[float]:
     """A column for these rows, with the values of these call paths; NaN where there is none.
 
     Raises:
         KeyError: a call path has no row.
     """
-    if None in values:
+    if not isinstance(values, array):
         values = [math.nan if value is None else value for value in values]
-    if callpaths == rows.tolist():
+    if callpaths == rows:
         return values
     of_path = dict(zip(callpaths, values, strict=True))
     column = [of_path.pop(path, math.nan) for path in rows]

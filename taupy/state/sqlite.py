@@ -179,6 +179,25 @@ def attaching(connection: sqlite3.Connection, files: int) -> Iterator[None]:
         connection.set_authorizer(_authorize)
 
 
+@contextmanager
+def long_values(connection: sqlite3.Connection) -> Iterator[None]:
+    """While active, a value may have up to a thousand million bytes, SQLite's own limit.
+
+    Raises:
+        DatabaseError: it would have more.
+    """
+    before = connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, 1_000_000_000)
+    try:
+        yield
+    except sqlite3.DataError as error:
+        raise DatabaseError(
+            "these are too many values for one answer of SQLite (a column is longer than 1 GB); "
+            "ask for fewer trials at once"
+        ) from error
+    finally:
+        connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, before)
+
+
 def _authorize(
     action: int, first: str | None, second: str | None, database: str | None, inside: str | None
 ) -> int:

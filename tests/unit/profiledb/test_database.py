@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sqlite3
 
 import pytest
@@ -29,14 +30,27 @@ COUNTS = (
 )
 
 
-@pytest.mark.parametrize("last", [None, 0.5, -7])
-def test_columns_of_many_rows_have_the_cells_of_the_rows(db, last):
-    rows = [(number, number % 3) for number in range(3000)] + [(3000, last)]
-    db.connection.executescript("CREATE TEMP TABLE many (a INTEGER, b ANY)")
+@pytest.mark.parametrize("count", [1, 3_000, 60_000])
+@pytest.mark.parametrize(
+    "last", [None, -7, -(2**63), 0.5, 2.0, 0.1 + 0.2, 5e-324, 1.7976931348623157e308, math.inf]
+)
+def test_columns_have_the_cells_of_the_rows(db, last, count):
+    rows = [(number, 2**62 + number) for number in range(count)] + [(count, last), (None, 1)]
+    db.connection.executescript("CREATE TEMP TABLE many (a INTEGER, b ANY) STRICT")
     db.connection.executemany("INSERT INTO many VALUES (?, ?)", rows)
-    sql = "SELECT a, b FROM many ORDER BY a"
-    columns = db.columns(Reading(sql, "", "timer", trials=(), metrics=(), columns=2, keys=1))
-    assert list(zip(*columns, strict=True)) == rows
+    reading = Reading("SELECT a, b FROM many", "", "timer", (), (), 2, keys=1, integers=1)
+    read = list(zip(*db.columns(reading), strict=True))
+    assert read == rows
+    assert [type(cell) for _, cell in read] == [type(cell) for _, cell in rows]
+
+
+def test_a_column_may_be_longer_than_any_value(db):
+    db.connection.execute("CREATE TEMP TABLE many (a INTEGER) STRICT")
+    db.connection.executemany("INSERT INTO many VALUES (?)", [(2**62,)] * 1000)
+    before = db.connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, 4096)
+    reading = Reading("SELECT a FROM many", "", "timer", (), (), 1, keys=1, integers=1)
+    assert [*db.columns(reading)[0]] == [2**62] * 1000
+    assert db.connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, before) == 4096
 
 
 def counts(db):
