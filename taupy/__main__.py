@@ -29,6 +29,7 @@ def main() -> int:
     if sys.argv[1:2] == ["run"]:
         # The program is not to find files that we made.
         sys.dont_write_bytecode = True
+    if sys.argv[1:2] != ["serve"]:  # its threads import taupy's modules
         from taupy import importing
 
         importing.begin()

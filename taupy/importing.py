@@ -1,13 +1,14 @@
 """Imports of taupy's own modules in a fifth of the time, for processes that a prompt waits for.
 
-For a small program, a run's launcher and its storer mostly import: some 140 modules of taupy, and
-`importlib` takes 300,000 instructions for each before its first line, a hundredth of an
-interpreter's start. It asks finders, lists folders, tries suffixes and takes locks. Here a module's
-bytecode is read from where the interpreter has put it and is run. What is not so simple (bytecode
-that is missing or older than its source, compiled modules, errors) is left to `importlib`.
+For a small program, a run's launcher and its storer mostly import, as does a command that reads a
+small trial: some 100 modules of taupy each, and `importlib` takes 300,000 instructions for each
+before its first line, a hundredth of an interpreter's start. It asks finders, lists folders, tries
+suffixes and takes locks. Here a module's bytecode is read from where the interpreter has put it and
+is run. What is not so simple (bytecode that is missing or older than its source, compiled modules,
+errors) is left to `importlib`.
 
-It is not for commands with threads that import: nothing waits for a module that another thread
-is importing.
+It is not for commands with threads that import modules of taupy: nothing waits for one that
+another thread is importing.
 """
 
 from __future__ import annotations

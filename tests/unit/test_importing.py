@@ -1,9 +1,11 @@
-"""A run's launcher and storer import taupy's modules by a shorter way, with the same result."""
+"""Commands and the storer import taupy's modules by a shorter way, with the same result."""
 
 import os
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
 
 import taupy
 
@@ -20,7 +22,7 @@ def described(module):
         module.__loader__.path, module.__loader__.is_package(module.__name__), module.__doc__,
         getattr(sys.modules[spec.parent], module.__name__.rpartition(".")[2], module) is module,
     ]
-import taupy.delivery, taupy.instrument.launch, taupy.commands.run
+import taupy.delivery, taupy.instrument.launch, taupy.commands.run, taupy.commands.report
 from taupy.profiledb import database as db, schema
 from taupy.model.metric import NOT_ROUTINES
 assert db is sys.modules["taupy.profiledb.database"]
@@ -59,6 +61,19 @@ def test_modules_are_the_same_as_by_importlib():
     assert output(BEGIN + MODULES).splitlines() == usual
 
 
+@pytest.mark.parametrize("command", ["run", "report", "pprof", "compare"])
+def test_commands_import_so(command):
+    """Python lists what importlib imports."""
+    output(f"import compileall; compileall.compile_dir({str(HOME)!r}, quiet=1)")
+    done = subprocess.run(
+        [sys.executable, "-X", "importtime", "-m", "taupy", command, "--help"],
+        capture_output=True, text=True, timeout=60, cwd=HOME.parent,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    listed = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
+    assert "taupy" in listed and f"taupy.commands.{command}" not in listed
+
+
 def test_an_import_makes_a_fifth_of_the_calls(tmp_path):
     package(tmp_path, module="x = 1")
     count = """
@@ -87,7 +102,7 @@ def test_modules_without_bytecode_are_imported(tmp_path):
 
 
 def test_bytecode_elsewhere_is_left_to_importlib(tmp_path):
-    package(tmp_path, module="print(__cached__)")
+    package(tmp_path, module="print(__spec__.cached)")
     shown = output(f"{BEGIN}import taupy.module", tmp_path, PYTHONPYCACHEPREFIX=str(tmp_path / "c"))
     assert shown.startswith(str(tmp_path / "c"))
 
