@@ -14,6 +14,7 @@ from taupy.dataclass import dataclass
 from taupy.model.metric import ROOT_TIMER
 from taupy.model.names import is_library
 from taupy.model.rows import TimerRow
+from taupy.model.timer_columns import TimerColumns
 from taupy.pattern import pattern
 
 _CELL = "<ipython-input"
@@ -83,15 +84,19 @@ def is_own(path: str | None, extent: Extent, timer: TimerRow | None = None) -> b
 def own_ones(timers: Sequence[TimerRow], paths: Sequence[str | None], extent: Extent) -> list[bool]:
     """Whether each timer is the program's own; asked once for routines of one file, of which there
     may be hundreds of thousands."""
-    of_files: dict[tuple[str | None, ...], bool] = {}
-    own: list[bool] = []
-    for timer, path in zip(timers, paths, strict=True):
-        name = timer.short_name if path is not None and path.startswith("<") else None
-        key = path, timer.file, timer.groups, name
-        is_mine = of_files.get(key)
-        if is_mine is None:
-            is_mine = of_files[key] = is_own(path, extent, timer)
-        own.append(is_mine and timer.timer != ROOT_TIMER)
+    columns = TimerColumns.of(timers)
+    files = [*zip(paths, columns.files, columns.groups, strict=True)]
+    one_of = dict(zip(files, range(len(files)), strict=True))
+    generated = {file for file in one_of if (file[0] or "").startswith("<")}
+    of_files = {
+        file: file not in generated and is_own(file[0], extent, timers[code])
+        for file, code in one_of.items()
+    }
+    own = [*map(of_files.__getitem__, files)]
+    for code in [code for code, file in enumerate(files if generated else ()) if file in generated]:
+        own[code] = is_own(paths[code], extent, timers[code])  # there, its name matters
+    for code in [code for code, name in enumerate(columns.names) if name == ROOT_TIMER]:
+        own[code] = False
     return own
 
 
@@ -138,26 +143,26 @@ def owners(timers: Sequence[TimerRow], own: Sequence[bool]) -> list[int]:
     """For each timer the one whose time it is: comprehensions and generator expressions are lines
     of the routine around them."""
     around: dict[int, tuple[str | None, str]] = {}
-    for code, timer in enumerate(timers):
-        name = timer.short_name
-        if not own[code] or not name.endswith(">"):
-            continue
+    columns = TimerColumns.of(timers)
+    names = columns.short_names
+    for code in [code for code, name in enumerate(names) if name[-1:] == ">" and own[code]]:
+        name = names[code]
         while (shorter := _PARTS.sub("", name)) != name:
             name = shorter
-        if name != timer.short_name:
-            around[code] = timer.file, name or "<module>"
+        if name != names[code]:
+            around[code] = columns.files[code], name or "<module>"
     owner = list(range(len(timers)))
     if not around:
         return owner
     definitions: dict[tuple[str | None, str], list[tuple[int, int]]] = {
         routine: [] for routine in around.values()
     }
-    for code, timer in enumerate(timers):
-        lines = definitions.get((timer.file, timer.short_name)) if own[code] else None
+    for code, routine in enumerate(zip(columns.files, names, strict=True)):
+        lines = definitions.get(routine) if own[code] else None
         if lines is not None:
-            lines.append((timer.line or 0, code))
+            lines.append((columns.lines[code] or 0, code))
     for code, routine in around.items():
-        line = timers[code].line or 0
+        line = columns.lines[code] or 0
         # The last one that begins at or before it.
         before = (pair for pair in definitions[routine] if pair[0] <= line)
         owner[code] = max(before, default=(0, code))[1]

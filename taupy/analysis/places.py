@@ -39,6 +39,7 @@ from taupy.dataclass import NamedTuple
 from taupy.model.forest import callers_first, levels, members
 from taupy.model.rows import TimerRow
 from taupy.model.thread_groups import MAIN
+from taupy.model.timer_columns import TimerColumns
 
 Kind = Literal["own", "waiting", "imports", "exit", "outside"]
 """A routine of the program; waiting in libraries; imports; what passes after the program's last
@@ -350,11 +351,16 @@ class _Tally:
         path_of: Mapping[str, str | None],
         seen: Seen,
     ) -> None:
-        self.tree, self.seen, self.moves = tree, seen, _moves()
+        timers = TimerColumns.of(tree.timers)
+        self.tree, self.seen, self.moves = tree._replace(timers=timers), seen, _moves()
+        self.timers = timers
         self.names = list(dict.fromkeys(group_of))
         number_of = {name: number for number, name in enumerate(self.names)}
         self.groups = [number_of[name] for name in group_of]
-        self.paths = [path_of.get(timer.timer) or timer.file for timer in tree.timers]
+        self.paths = timers.files
+        if path_of:
+            paths = map(path_of.get, timers.names)
+            self.paths = [path or file for path, file in zip(paths, timers.files, strict=True)]
         self.counted = self._counted()
         self.levels = levels(tree.parent)
         if self.levels and not self._is_whole():
@@ -373,8 +379,8 @@ class _Tally:
 
     def _begins(self) -> list[int]:
         """The timers that begin a program: modules that no other code imports."""
-        timer, parent, timers = self.tree.timer, self.tree.parent, self.tree.timers
-        modules = {code for code, name in enumerate(timers) if name.short_name == "<module>"}
+        timer, parent, timers = self.tree.timer, self.tree.parent, self.timers
+        modules = {code for code, name in enumerate(timers.short_names) if name == "<module>"}
         entered: dict[int, None] = {}
         for row in compress(range(len(timer)), map(modules.__contains__, timer)):
             if parent[row] < 0 or is_program(timers[timer[parent[row]]]):
@@ -461,21 +467,18 @@ class _Tally:
         Args:
             launchers: scripts that only start an installed program, which runs code of others.
         """
-        tree, timers = self.tree, self.tree.timers
-        own = self.own = [
-            code not in launchers and is_mine
-            for code, is_mine in enumerate(own_ones(timers, self.paths, extent))
-        ]
+        tree, timers = self.tree, self.timers
+        own = self.own = own_ones(timers, self.paths, extent)
+        for code in launchers:
+            own[code] = False
         self.owner_of = owners(timers, own)
         passing, self.timer = wrappers(tree, own, lambda: self.order)
-        self.roles = [
-            "passes" if code in passing else _role(timer, mine)
-            for code, (timer, mine) in enumerate(zip(timers, own, strict=True))
-        ]
-        entries = (
-            _ROUTINE if mine else _entered(timer) for timer, mine in zip(timers, own, strict=True)
-        )
-        self.entries = [*entries, _NONE]  # -1: nothing was entered
+        others = self.others = [code for code, mine in enumerate(own) if not mine]
+        self.roles: list[_Role] = ["own"] * len(own)
+        self.entries = [_ROUTINE] * len(own) + [_NONE]  # -1: nothing was entered
+        for code in others:
+            self.roles[code] = "passes" if code in passing else _role(timers[code])
+            self.entries[code] = _entered(timers[code])
         starts = zip(self.groups, self.counted, strict=True)
         begins = [_Context(group, counted, _OUTSIDE, -1) for group, counted in starts]
         number_of = {context: number for number, context in enumerate(dict.fromkeys(begins))}
@@ -704,8 +707,8 @@ class _Tally:
 
     def _places(self, group: int, sums: Sequence[tuple[int, float]], whole: float) -> Places:
         """Those of a group, from the times of their owners."""
-        timers = self.tree.timers
-        own = _InOrder([pair for pair in sums if pair[0] >= 0], lambda code: timers[code].timer)
+        timers = self.timers
+        own = _InOrder([pair for pair in sums if pair[0] >= 0], timers.names.__getitem__)
         apart = [self._apart(group, owner, ns, ns / whole) for owner, ns in sums if owner < 0]
         apart.sort(key=_position)
 
@@ -718,7 +721,7 @@ class _Tally:
         def shared() -> list[int]:
             pairs = chain(self.waited.slept, self.waited.beyond, self.of_entries)
             more = {owner for of_group, owner in pairs if of_group == group}
-            more.update(owner for owner, _ in sums if owner >= 0 and timers[owner].file is None)
+            more.update(owner for owner, _ in sums if owner >= 0 and timers.files[owner] is None)
             return own.positions(more)
 
         self._move_driver(group, own, apart, whole)
@@ -791,15 +794,15 @@ class _Tally:
     def _packages(self) -> dict[str, list[Package]]:
         """Those of each group, in one pass: there may be as many groups as threads."""
         tree, roles, paths = self.tree, self.roles, self.paths
-        name_of = [
-            package_name(path, timer) if role in _LIBRARIES else None
-            for timer, path, role in zip(tree.timers, paths, roles, strict=True)
-        ]
+        name_of = {
+            code: package_name(paths[code], self.timers[code])
+            for code in self.others
+            if roles[code] in _LIBRARIES
+        }
         within: list[str | None] = [None] * len(tree.parent)
         sums: dict[tuple[int, str], list[float]] = defaultdict(lambda: [0.0, 0.0])
         owner_of = [owner for _, owner in self.contexts]
-        is_library = [role in _LIBRARIES for role in roles]
-        of_rows = map(is_library.__getitem__, map(tree.timer.__getitem__, self.order))
+        of_rows = map(name_of.__contains__, map(tree.timer.__getitem__, self.order))
         for row in compress(self.order, of_rows):
             code, above, owner = tree.timer[row], tree.parent[row], owner_of[self.context[row]]
             name = within[row] = name_of[code] or (within[above] if above >= 0 else None)
@@ -1000,9 +1003,8 @@ def _entered(timer: TimerRow) -> int:
     return _LOOP if _is_loop(timer) else _ROUTINE
 
 
-def _role(timer: TimerRow, own: bool) -> _Role:
-    if own:
-        return "own"
+def _role(timer: TimerRow) -> _Role:
+    """That of a routine that is not the program's own."""
     groups, file = timer.groups.split("|"), timer.file or ""
     if "IMPORT" in groups:
         return "imports"

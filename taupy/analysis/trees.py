@@ -16,6 +16,7 @@ from taupy.model.profile import Profile
 from taupy.model.rows import ThreadRow, TimerRow
 from taupy.model.sampled import CPU_TIME, RUN_DELAY, STATES, suspended_line
 from taupy.model.table import Amount, Table
+from taupy.model.timer_columns import TimerColumns
 from taupy.state.lines import READY, RUNNABLE
 from taupy.state.lines import STATES as LINE_STATES
 
@@ -157,7 +158,8 @@ class Seen:
     def note_lines(self, tree: Tree, rows: Sequence[LineRow]) -> None:
         """Note what threads did at lines."""
         threads = {thread[:_OF_THREAD]: code for code, thread in enumerate(tree.threads)}
-        timers = {timer.timer: code for code, timer in enumerate(tree.timers) if rows}
+        names = TimerColumns.of(tree.timers).names if rows else ()
+        timers = dict(zip(names, range(len(names)), strict=True))
         for thread, timer, callee, line in rows:
             at, routine = threads.get(thread[:_OF_THREAD]), timers.get(timer.timer)
             if at is not None and routine is not None:

@@ -32,15 +32,16 @@ def wrappers(
         callers_first: the rows in that order.
     """
     timer, parent, timers = tree.timer, tree.parent, tree.timers
-    nested = [not mine and _is_nested(of) for of, mine in zip(timers, own, strict=True)]
-    generated = [not mine and _is_generated(of) for of, mine in zip(timers, own, strict=True)]
-    if not any(nested) and not any(generated):
+    others = [code for code, mine in enumerate(own) if not mine]
+    nested = {code for code in others if _is_nested(timers[code])}
+    generated = {code for code in others if _is_generated(timers[code])}
+    if not nested and not generated:
         return set(), timer
     order, rows = callers_first(), set[int]()
     for row in order:
         code, above = timer[row], parent[row]
-        is_wrapper = (nested[code] or generated[code]) and above >= 0
-        if is_wrapper and (own[timer[above]] or (above in rows and nested[timer[above]])):
+        is_wrapper = (code in nested or code in generated) and above >= 0
+        if is_wrapper and (own[timer[above]] or (above in rows and timer[above] in nested)):
             rows.add(row)
     if not rows:
         return set(), timer
@@ -50,7 +51,7 @@ def wrappers(
     changed = list(timer)
     for row in rows:
         code = timer[row]
-        if nested[code]:
+        if code in nested:
             mine[code] += tree.exclusive[row] or 0
             whole[code] += ns[row] or 0
             continue

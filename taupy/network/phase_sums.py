@@ -15,8 +15,8 @@ from taupy.dataclass import NamedTuple
 from taupy.model import callpaths
 from taupy.model.forest import callers_first
 from taupy.model.question import Condition, Label, Question
-from taupy.model.rows import TimerRow
 from taupy.model.table import Table
+from taupy.model.timer_columns import TimerColumns
 from taupy.network.phase_paths import Within, phase_in
 from taupy.network.phases import APART, KINDS, STEP, kind_of
 
@@ -45,7 +45,7 @@ def by_kind(table: Table) -> tuple[dict[str, Sum], int]:
 def summed(
     table: Table, phase: Sequence[str], begins: Sequence[bool]
 ) -> tuple[dict[str, Sum], int]:
-    timers: Sequence[TimerRow] = table.labels["timer"]
+    timers = TimerColumns.of(table.labels["timer"])
     exclusive = table.column("exclusive", "time")
     times = {
         kind: reduce(add, filter(None, compress(exclusive, map(kind.__eq__, phase))), 0)
@@ -59,7 +59,7 @@ def summed(
         for kind in (*KINDS, *APART, NO_PHASE)
         if kind in times
     }
-    is_step = [timer.short_name.startswith(STEP) for timer in timers]
+    is_step = [name.startswith(STEP) for name in timers.short_names]
     of_rows = map(is_step.__getitem__, table.codes["timer"])
     steps = table.taken([*compress(range(table.size), of_rows)])
     return sums, int(steps.by().column("calls")[0] or 0) if len(steps) else 0
@@ -71,7 +71,7 @@ def row_phases(table: Table, labels: Sequence[Label] | None = None) -> tuple[lis
     Args:
         labels: of the rows; a phase also begins where another label does.
     """
-    groups = [timer.groups for timer in table.labels["timer"]]
+    groups = TimerColumns.of(table.labels["timer"]).groups
     kinds = {of_timers: kind_of(of_timers) for of_timers in {*groups}}
     is_phase = [kinds[of_timer] is not None for of_timer in groups]
     phase, begins = [NO_PHASE] * table.size, [False] * table.size

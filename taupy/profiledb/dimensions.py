@@ -18,6 +18,7 @@ from taupy.model.gpu import Configuration
 from taupy.model.names import NO_FILE, module_of
 from taupy.model.question import Condition
 from taupy.model.rows import Event, ThreadRow, TimerRow
+from taupy.model.timer_columns import TimerColumns
 from taupy.network import operators
 from taupy.network.layers import is_layer, layer_of, layer_type
 from taupy.network.phase_paths import phase_in
@@ -388,28 +389,57 @@ def labels(
     if definition.is_id:
         return {id: (id,) for id in ids}
     label_of: dict[Any, tuple[Any, ...]] = {None: (None,)}
+    rows = _rows(db, definition, ids, trials)
+    if definition.several:
+        for row in rows:
+            label_of[row[0]] = (*label_of.get(row[0], ()), definition.label(*row[1:]))
+    elif labelled_parts := _parts(definition, rows, ids):
+        labelled, *parts = labelled_parts
+        of_ids = map(definition.label, *parts)
+        label_of.update(zip(labelled, zip(of_ids, strict=True), strict=True))
+    if definition.several or definition.of == "trial":
+        return {id: label_of.get(id, (None,)) for id in ids}
+    return dict(zip(ids, map(label_of.__getitem__, ids), strict=True))
+
+
+def timers(db: ProfileDB, ids: Sequence[Any], trials: Sequence[int]) -> Sequence[TimerRow | None]:
+    """The timer of each id, in columns if all ids have one."""
+    definition = DIMENSIONS["timer"]
+    labelled, *parts = _parts(definition, _rows(db, definition, ids, trials), ids) or [()] * 6
+    of_ids = TimerColumns(*parts)
+    if len(labelled) == len(ids):
+        return of_ids
+    timer_of = dict(zip(labelled, of_ids, strict=True))
+    return [None if id is None else timer_of[id] for id in ids]
+
+
+def _rows(
+    db: ProfileDB, definition: Dimension, ids: Sequence[Any], trials: Sequence[int]
+) -> list[Any]:
+    """Those that the statement returns for these ids."""
     present = [id for id in ids if id is not None]
     every = _IDS.get(definition.of, "") if trials else ""
     rows = [*rows_of_ids(db, definition.sql, present, every.replace("{trials}", listed(trials)))]
     refuse_infinite(chain.from_iterable(rows))
-    if definition.several:
-        for row in rows:
-            label_of[row[0]] = (*label_of.get(row[0], ()), definition.label(*row[1:]))
-    else:
+    return rows
+
+
+def _parts(definition: Dimension, rows: list[Any], ids: Sequence[Any]) -> list[tuple[Any, ...]]:
+    """The ids that have a label, in their order, and the parts of their labels, column by column;
+    nothing if none has."""
+    columns = [*zip(*rows, strict=True)]
+    if not columns or columns[0] != tuple(ids):
         row_of = {row[0]: row for row in rows}
         if definition.joined is not None and len(row_of) < len(rows):
             row_of = _joined(rows, definition.joined)
         # In the order of the ids, in which they are read: what is side by side is read faster.
-        if labelled := [*filter(row_of.__contains__, present)]:
-            _, *parts = zip(*map(row_of.__getitem__, labelled), strict=True)
-            for part in definition.alike:
-                first: dict[Any, Any] = {}
-                parts[part] = tuple(map(first.setdefault, parts[part], parts[part]))
-            of_ids = map(definition.label, *parts)
-            label_of.update(zip(labelled, zip(of_ids, strict=True), strict=True))
-    if definition.several or definition.of == "trial":
-        return {id: label_of.get(id, (None,)) for id in ids}
-    return dict(zip(ids, map(label_of.__getitem__, ids), strict=True))
+        labelled = filter(row_of.__contains__, ids)
+        columns = [*zip(*map(row_of.__getitem__, labelled), strict=True)]
+    for part in definition.alike if columns else ():
+        first: dict[Any, Any] = {}
+        column = columns[part + 1]
+        columns[part + 1] = tuple(map(first.setdefault, column, column))
+    return columns
 
 
 def _joined(rows: list[Any], joined: Callable[[Iterable[str]], str]) -> dict[Any, Any]:

@@ -22,9 +22,10 @@ from taupy.dataclass import replace
 from taupy.model import callpaths
 from taupy.model.question import Question
 from taupy.model.table import Column, Table, combine, merged
+from taupy.model.timer_columns import TimerColumns
 from taupy.profiledb import coverage
 from taupy.profiledb.database import ProfileDB, of_a_sound_file, refuse_infinite
-from taupy.profiledb.dimensions import dimension, labels
+from taupy.profiledb.dimensions import dimension, labels, timers
 from taupy.profiledb.statements import Statement
 from taupy.profiledb.translation import OF_PATH, Translation
 
@@ -167,8 +168,15 @@ def _choices(
         if dimension(name).is_id or name in question.ids:  # there may be a million
             names[name], choices[name] = ids, None
             continue
-        of_id = labels(db, name, ids, question.trials)
-        of_ids = list(map(of_id.__getitem__, ids))
+        if name == "timer":
+            rows = timers(db, ids, question.trials)
+            if isinstance(rows, TimerColumns) and len({*rows.names}) == len(ids):
+                names[name], choices[name] = rows, None
+                continue
+            of_ids = [(timer,) for timer in rows]
+        else:
+            of_id = labels(db, name, ids, question.trials)
+            of_ids = list(map(of_id.__getitem__, ids))
         numbers: dict[Any, int] = dict.fromkeys(chain.from_iterable(of_ids), 0)
         names[name], choices[name] = list(numbers), None
         if len(numbers) < len(ids) or not {*map(len, of_ids)} <= {1}:

@@ -8,7 +8,6 @@ import stat
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from functools import cache
-from operator import attrgetter
 
 from taupy.analysis.definitions import at_definition
 from taupy.analysis.findings.calls import trees
@@ -21,6 +20,7 @@ from taupy.model.question import Question
 from taupy.model.rows import TimerRow, TrialRow
 from taupy.model.sampled import RESIDENT
 from taupy.model.table import Table
+from taupy.model.timer_columns import TimerColumns
 from taupy.profiledb import gpu_query, query, trial_facts
 from taupy.profiledb.database import ProfileDB
 from taupy.profiledb.sources import timer_paths
@@ -30,7 +30,6 @@ from taupy.profiledb.values import values
 _LARGEST_SOURCE = 1 << 20
 """Maximum size in bytes: larger modules are not written by hand."""
 
-_NAME, _GROUPS = attrgetter("timer"), attrgetter("groups")
 _COMMAND = "Command Line"
 _KIB = 1024
 
@@ -68,18 +67,24 @@ def trial_of(db: ProfileDB, trial: TrialRow, of_threads: Table | None = None) ->
         else:
             table = values(db, question)
         # There may be hundreds of thousands of routines, so each file is looked at once.
-        timers = [*filter(None, table.labels.get("timer", ()))]
-        files = [*zip(map(paths.get, map(_NAME, timers)), map(_GROUPS, timers), strict=True)]
-        one_of = dict(zip(files, timers, strict=True))
-        lines = {file: text_of(timer) for file, timer in one_of.items()}
+        labels = table.labels.get("timer", ()) if paths else ()
+        is_whole = isinstance(labels, TimerColumns)
+        timers = TimerColumns.of(labels if is_whole else [*filter(None, labels)])
+        files = [*zip(map(paths.get, timers.names), timers.groups, strict=True)]
+        one_of = dict(zip(files, range(len(files)), strict=True))
+        lines = {file: text_of(timers[code]) for file, code in one_of.items()}
         if not any(lines.values()):
             return table
-        definitions = (
-            at_definition(timer, text) if text else timer
-            for timer, text in zip(timers, map(lines.__getitem__, files), strict=True)
+        texts = map(lines.__getitem__, files)
+        named = timers.at_lines(
+            [
+                at_definition(timers[code], text).line if text else line
+                for code, (line, text) in enumerate(zip(timers.lines, texts, strict=True))
+            ]
         )
-        named = [timer and next(definitions) for timer in table.labels["timer"]]
-        return replace(table, labels={**table.labels, "timer": named})
+        rows = iter(named)
+        of_labels = named if is_whole else [timer and next(rows) for timer in labels]
+        return replace(table, labels={**table.labels, "timer": of_labels})
 
     return Trial(
         trial.id,

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import compress
-from operator import attrgetter
+from typing import Any
 
 from taupy.analysis.known_routines import Either, Grouped, Known, Matches, OneOf, Worded
 from taupy.dataclass import NamedTuple
@@ -17,13 +17,11 @@ from taupy.model.forest import members, sums_by_key
 from taupy.model.question import Question
 from taupy.model.rows import ThreadRow, TimerRow
 from taupy.model.table import Amount, Table, numbered
+from taupy.model.timer_columns import TimerColumns
 from taupy.network.phases import kind_of
 from taupy.units import percent
 
 TREE = ("thread", "callpath", "parent", "timer")
-
-_FULL_NAME, _NAME = attrgetter("timer"), attrgetter("short_name")
-_FILE, _GROUPS = attrgetter("file"), attrgetter("groups")
 
 
 def trees(trial: int) -> Question:
@@ -53,7 +51,7 @@ class Calls:
     """
 
     parent: list[int]
-    timer: list[TimerRow]
+    timer: Sequence[TimerRow]
     thread: list[ThreadRow]
     calls: Sequence[float]
     inclusive: Sequence[float]
@@ -66,7 +64,7 @@ class Calls:
         """From the answer to a question by `TREE`; missing values count as 0."""
         return cls(
             parent=callpaths.parents(table),
-            timer=table.row_labels("timer"),
+            timer=_RowLabels(table, "timer"),
             thread=table.row_labels("thread"),
             calls=_numbers(table.column("calls")),
             inclusive=_numbers(table.column("inclusive", "time")),
@@ -85,10 +83,10 @@ class Calls:
     def __contains__(self, timer: TimerRow) -> bool:
         return bool(self._code(timer))
 
-    @property
-    def timers(self) -> Sequence[TimerRow]:
+    @cached_property
+    def timers(self) -> TimerColumns:
         """The distinct timers."""
-        return self.table.labels["timer"]
+        return TimerColumns.of(self.table.labels["timer"])
 
     def life_ns(self) -> dict[ThreadRow, float]:
         """How long each thread was measured."""
@@ -148,7 +146,7 @@ class Calls:
     def _groups(self) -> dict[str, list[int]]:
         """The codes of the timers with the same groups."""
         codes: dict[str, list[int]] = {}
-        for code, groups in enumerate(map(_GROUPS, self.timers)):
+        for code, groups in enumerate(self.timers.groups):
             codes.setdefault(groups, []).append(code)
         return codes
 
@@ -157,35 +155,33 @@ class Calls:
         words = [word for word in matches.words if word in self._text]
         of_words = (
             code
-            for code, name in enumerate(map(_NAME, self.timers) if words else ())
+            for code, name in enumerate(self.timers.short_names if words else ())
             if any(word in name for word in words)
         )
         files = {file for file in self._files if file.endswith(matches.end)}
         of_files = (
-            code
-            for code, file in enumerate(map(_FILE, self.timers) if files else ())
-            if file in files
+            code for code, file in enumerate(self.timers.files if files else ()) if file in files
         )
         return sorted({*of_words, *of_files})
 
     @cached_property
     def _text(self) -> str:
         """All short names: one look tells that a word is in none of them."""
-        return "\n".join(map(_NAME, self.timers))
+        return "\n".join(self.timers.short_names)
 
     @cached_property
     def _files(self) -> set[str]:
-        return {*filter(None, map(_FILE, self.timers))}
+        return {*filter(None, self.timers.files)}
 
     @cached_property
     def _named(self) -> _Named:
         """The codes of the timers with the same short name."""
-        return _Named([*map(_NAME, self.timers)])
+        return _Named(self.timers.short_names)
 
     @cached_property
     def _in_full(self) -> _Named:
         """The codes of the timers with the same full name."""
-        return _Named([*map(_FULL_NAME, self.timers)])
+        return _Named(self.timers.names)
 
     def _code(self, timer: TimerRow) -> list[int]:
         """The code of a timer, if it is one of these."""
@@ -282,6 +278,21 @@ class Calls:
     def largest(self, rows: Iterable[int]) -> int:
         """The row with the largest inclusive time."""
         return max(rows, key=self.inclusive.__getitem__)
+
+
+class _RowLabels(Sequence[TimerRow]):
+    """The label of each row, looked up when it is asked for."""
+
+    __slots__ = ("_codes", "_labels")
+
+    def __init__(self, table: Table, dimension: str) -> None:
+        self._codes, self._labels = table.codes[dimension], table.labels[dimension]
+
+    def __len__(self) -> int:
+        return len(self._codes)
+
+    def __getitem__(self, row: Any) -> Any:
+        return self._labels[self._codes[row]]
 
 
 class _Named:

@@ -14,6 +14,7 @@ from taupy.analysis.known_routines import Either, Grouped, Known, OneOf, Worded,
 from taupy.analysis.trees import Tree
 from taupy.answers.own_code import kinds
 from taupy.answers.places import GroupPlaces, hottest
+from taupy.model import rows, timer_columns
 from taupy.model.profile import Timer
 from taupy.model.rows import ThreadRow, TimerRow
 from taupy.profiledb.database import ProfileDB
@@ -181,6 +182,19 @@ def test_only_the_places_that_are_looked_at_are_made(monkeypatch):
     assert len(made) == 5 < len(of_group)
     assert sum(band.ns for band in bands) == sum(place.ns for place in of_group)
     assert kinds([group]) == {"own": sum(of_group.ns)}
+
+
+def test_of_many_routines_those_that_matter_become_rows(trial, monkeypatch):
+    """The others stay columns: of each file there is one that tells whose it is."""
+    made = []
+    row = rows.TimerRow
+    monkeypatch.setattr(timer_columns, "TimerRow", lambda *of: made.append(of) or row(*of))
+    asked = trial(wide_profile(3_200, timers=1_600))
+    table = asked.calls.table
+    (of_group,) = places.places(Tree.of(table, asked.calls.parent), ["main"], {}).values()
+    assert of_group[:5] and judged(asked)
+    files = {*table.labels["timer"].files}
+    assert len(files) <= len(made) < 2 * len(files) < 200
 
 
 def test_routines_that_lasted_are_those_with_such_a_sum_in_one_thread(trial):
