@@ -143,12 +143,25 @@ class Rows(Sequence[Row[K]]):
         keys, impacts = [self.keys[at] for at in places], [self.impacts[at] for at in places]
         return Rows(self.sides, keys, impacts)
 
-    def others(self, shown: Rows[K]) -> list[K]:
-        """The keys of the rows that are not shown, in the order of the trials: a million numbers
-        are read much faster in the order in which they were stored."""
-        trials = chain.from_iterable(self.sides)
-        left = {*self.keys}.difference(shown.keys)
-        return [key for key in dict.fromkeys(chain.from_iterable(trials)) if key in left]
+    def others(self, shown: Rows[K], side: int, trials: Sequence[Runs[K]]) -> float | None:
+        """The sum of medians in the rows that are not shown; None if there are none. A million
+        numbers are read much faster in the order in which they were stored.
+
+        Args:
+            trials: those of the side, if they are known: their values, or their calls.
+        """
+        hidden = {*shown.keys}
+        if len(trials) == 1:
+            cells = iter(trials[0].items())
+            if not trials[0].keys() <= self.sides[side][0].keys():  # some may be no rows
+                rows = {*self.keys}
+                cells = (cell for cell in cells if cell[0] in rows)
+            present = [cell for key, cell in cells if key not in hidden and cell == cell]
+        else:
+            left = {*self.keys}.difference(hidden)
+            keys = [key for key in dict.fromkeys(chain.from_iterable(trials)) if key in left]
+            present = [cell for cell in medians(trials, keys) if cell is not None]
+        return sum(present) if present else None
 
     @property
     def is_complete(self) -> bool:
@@ -183,10 +196,10 @@ def _of_all(sides: Sequence[Sequence[Runs[K]]], additive: bool) -> tuple[list[K]
 
 def _of_pair(first: Runs[K], second: Runs[K], additive: bool) -> tuple[list[K], list[float]]:
     """The same of two trials."""
-    if first.keys() == second.keys():
-        keys = list(second)
+    keys = list(second)
+    if keys == list(first):
         after = list(second.values())
-        impacts = list(map(sub, after, map(first.__getitem__, keys)))
+        impacts = list(map(sub, after, first.values()))
         order = sorted(range(len(keys)), key=after.__getitem__, reverse=True)
     else:
         keys = _in_both_first(first, second)

@@ -145,16 +145,16 @@ class Medians(Mapping[Hashable, tuple[float | None, ...]]):
         self._sides = sides
         self._unknown = unknown
 
-    def of_side(self, side: int, keys: Sequence[Hashable]) -> Sequence[float | None]:
-        """The medians of these rows on one side."""
-        return medians(() if side in self._unknown else self._sides[side], keys)
+    def trials(self, side: int) -> Sequence[Mapping[Hashable, float]]:
+        """What is known of a side's trials."""
+        return () if side in self._unknown else self._sides[side]
 
     def without(self, sides: Collection[int]) -> Medians:
         """The same, not known of these sides."""
         return Medians(self._sides, sides)
 
     def __getitem__(self, key: Hashable) -> tuple[float | None, ...]:
-        return tuple(self.of_side(side, (key,))[0] for side in range(len(self._sides)))
+        return tuple(medians(self.trials(side), (key,))[0] for side in range(len(self._sides)))
 
     def __bool__(self) -> bool:
         return any(map(any, self._sides))

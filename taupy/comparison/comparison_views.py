@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from taupy import units
 from taupy.analysis.comparable import Difference
-from taupy.analysis.compare import Row, Rows, medians
+from taupy.analysis.compare import Row, Rows
 from taupy.comparison.comparison import ComparedTable
 from taupy.comparison.operators import BY as OPERATORS
 from taupy.comparison.operators import SIGNATURE
@@ -165,7 +165,7 @@ def rows_view(
     if not answer.has_imports:
         left.append("without imports, which are in the whole: --group IMPORT shows them")
     if rest and answer.sums:
-        cells.append(layout.others(rows.others(chosen)))
+        cells.append(layout.others(rows, chosen))
     elif rest:
         rows_word = "row" if len(rest) == 1 else "rows"
         left.insert(0, f"{units.count(len(rest))} more {rows_word}: --limit N or --all shows them")
@@ -385,10 +385,10 @@ class _Layout:
             for value, number in zip(values, calls, strict=True)
         ]
 
-    def others(self, keys: Sequence[Hashable]) -> list[Cell]:
+    def others(self, rows: Rows[Hashable], shown: Rows[Hashable]) -> list[Cell]:
         """One row for all rows that are not shown."""
         at_all = range(len(self.sides))
-        sums = [_sum(medians(side, keys)) for side in self.answer.comparison.rows.sides]
+        sums = [rows.others(shown, at, rows.sides[at]) for at in at_all]
         summed: Row[Hashable] = Row("others", tuple(sums), ())
         cells: list[Cell] = [self._table(), "", "", *sums]
         for at in range(1, len(self.sides)):
@@ -401,9 +401,10 @@ class _Layout:
             cells += [self.answer.comparison.share(summed, at) for at in range(len(self.sides))]
         if self.counts:
             calls = self.answer.calls
-            cells += [_sum(calls.of_side(at, keys)) for at in at_all]
+            cells += [rows.others(shown, at, calls.trials(at)) for at in at_all]
         cells += [None] * len(self.sides)
-        name = f"-others- ({units.count(len(keys))} {'row' if len(keys) == 1 else 'rows'})"
+        left = len(rows) - len(shown)
+        name = f"-others- ({units.count(left)} {'row' if left == 1 else 'rows'})"
         empty = len(self.sides) * self.roofs + 2 * len(self.answer.kernels)
         return [*cells, None, name, name, name, None, None, "", *[None] * empty]
 
@@ -419,12 +420,6 @@ def _largest(kernels: Sequence[TimerRow]) -> str | None:
     if len(name) > LONGEST_KERNEL:
         name = f"{name[: LONGEST_KERNEL - 13]}...{name[-10:]}"
     return f"{name} (+{len(kernels) - 1})" if len(kernels) > 1 else name
-
-
-def _sum(values: Sequence[float | None]) -> float | None:
-    """The sum of the values that are not None; None if there are none."""
-    present = [value for value in values if value is not None]
-    return sum(present) if present else None
 
 
 def _people_cells(verdict: Verdict | None, metric: Metric, about: str) -> list[Cell]:

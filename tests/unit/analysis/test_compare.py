@@ -83,3 +83,14 @@ def test_rows_of_equal_size_stand_in_the_order_of_the_profile():
     names = [f"routine {number}" for number in range(50)]  # a set has this order hardly ever
     found = compared([[dict.fromkeys(names, 1.0)], [{"new": 9.0}]])
     assert [row.key for row in found.rows] == ["new", *names]
+
+
+def test_rows_that_are_not_shown_add_up_to_what_their_trials_have():
+    rows = compared([[{"a": 1, "b": 2, "c": 4}], [{"a": 1, "b": 9, "c": 4}]]).rows
+    shown = rows[:1]
+    assert [*shown.keys] == ["b"]
+    assert [rows.others(shown, side, rows.sides[side]) for side in (0, 1)] == [5, 5]
+    assert rows.others(shown, 0, [{"a": 3, "b": 1, "no row": 100}]) == 3
+    assert rows.others(shown, 0, [{"b": 1}]) is None
+    assert rows.others(shown, 0, [{"a": 3, "b": 1}, {"a": 5, "no row": 7}]) == 4
+    assert rows.others(shown, 0, ()) is None
